@@ -1,0 +1,1 @@
+"""What touches the world: runtimes, trials, the launcher, synthetic models, the fault shim."""

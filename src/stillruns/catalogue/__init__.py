@@ -1,0 +1,1 @@
+"""Data shipped with the package and the strict loader for it."""

@@ -1,0 +1,87 @@
+"""The group of verbs: the table of their names, and the boundary where errors become exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+
+import click
+
+from stillruns import __version__
+from stillruns.errors import ExitCode, StillrunsError
+
+VERBS: dict[str, str] = {
+    "run": "Run a command once under supervision, or a spec's matrix of trials.",
+    "demo": "The main job on what this machine has, in under two minutes.",
+    "selftest": "Inject each kind of fault in each phase and check that it is classified right.",
+    "show": "One trial with its evidence.",
+    "report": "The table of one or more runs.",
+    "verify": "Re-derive every digest in the store.",
+}
+"""Verb -> its line in `stillruns --help`. The verb's module is `stillruns.cli.<verb>`, its command `command`."""
+
+
+class LazyGroup(click.Group):
+    """Lists verbs from the table above and imports a verb's module only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the table: the order in which a person meets them."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import `stillruns.cli.<verb>`; None for a name that is no verb."""
+        if cmd_name not in VERBS:
+            return None
+        command = importlib.import_module(f"stillruns.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table of verbs, without importing any of them."""
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="stillruns", message="%(prog)s %(version)s")
+def stillruns() -> None:
+    """Does this GPU still run this model? If not, which layer stops it, and what is the smallest change that
+    makes it run?"""
+
+
+def _debugging() -> bool:
+    return "--debug" in sys.argv[1:] or bool(os.environ.get("STILLRUNS_DEBUG"))
+
+
+def run() -> None:
+    """Call the verb; every error that a user can meet becomes one sentence and DESIGN's exit code."""
+    try:
+        code = stillruns.main(standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        code = stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = ExitCode.USAGE
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        click.echo("stillruns: interrupted; what was recorded so far is kept.", err=True)
+        code = ExitCode.INTERRUPTED
+    except StillrunsError as error:
+        if _debugging():
+            traceback.print_exc()
+        click.echo(f"stillruns: {error}", err=True)
+        code = error.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader of our output went away; that is no failure
+        code = ExitCode.COMPLETE
+    except Exception as error:
+        if _debugging():
+            traceback.print_exc()
+        click.echo(
+            f"stillruns: a fault of this program: {type(error).__name__}: {error}; "
+            "please report it with the output of the same command and --debug.",
+            err=True,
+        )
+        code = ExitCode.FAILED
+    sys.exit(int(code or 0))

@@ -1,0 +1,26 @@
+"""Options that every verb takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def common(function: Function) -> Function:
+    """`--json`, `--store DIR`, `--debug`: passed to the verb as `as_json`, `store_dir` (None = default place)."""
+    function = click.option("--debug", is_flag=True, expose_value=False, help="Show a traceback with an error.")(
+        function
+    )
+    function = click.option(
+        "--store",
+        "store_dir",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=None,
+        help="The evidence store (default: $STILLRUNS_STORE, else ~/.local/share/stillruns).",
+    )(function)
+    return click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(function)

@@ -1,0 +1,1 @@
+"""One file per source of evidence about this machine: reads, never parses."""

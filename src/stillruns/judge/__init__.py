@@ -1,0 +1,1 @@
+"""Facts to verdicts, pure: applied, outcomes, statistics, which trial next."""

@@ -1,0 +1,48 @@
+"""Log grammar rules and crash patterns, as the catalogue holds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stillruns.model.backend import Runtime
+from stillruns.model.component import Component
+from stillruns.model.outcome import OutcomeKind
+from stillruns.model.phase import Phase
+
+
+@dataclass(frozen=True, slots=True)
+class GrammarRule:
+    """A line form of one runtime. `regex` is matched with search on the line without its prefix; named groups become
+    the event's fields. `anchor` is a literal that every matching line contains (for the fast prefilter). `phase` is
+    set when the line tells one. `since`/`until` are versions (`b4000`, `0.12.4`, or empty), `source` says who prints
+    it."""
+
+    id: str
+    runtime: Runtime
+    event: str
+    regex: str
+    anchor: str
+    phase: Phase | None
+    since: str
+    until: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class CrashPattern:
+    """A line that explains a failure. Higher `rank` explains more; `origin` is `real` or `composed` (a pattern whose
+    only golden log was composed never says `high`). `explanation` and `next_step` are plain sentences."""
+
+    id: str
+    regex: str
+    anchor: str
+    outcome: OutcomeKind
+    components: tuple[Component, ...]
+    phase: Phase | None
+    rank: int
+    origin: str
+    explanation: str
+    next_step: str
+    source: str
+    workarounds: tuple[str, ...] = ()
+    harmless_when: str = ""

@@ -1,0 +1,126 @@
+"""What a server's log says about one server process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stillruns.model.absence import Absence
+from stillruns.model.backend import Backend, Runtime
+from stillruns.model.component import Component
+from stillruns.model.evidence import Ref
+from stillruns.model.outcome import OutcomeKind
+from stillruns.model.phase import Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One recognised log line: `kind` is the grammar rule's event name, `fields` its named groups as text.
+
+    `seconds` is the line's own time stamp relative to the server's start where it has one.
+    """
+
+    kind: str
+    fields: dict[str, str]
+    ref: Ref
+    text: str
+    rule: str
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenDevice:
+    """A device that the log lists. `used` is the line `using device X`, if any."""
+
+    name: str
+    backend: Backend
+    description: str
+    ref: Ref
+    used: Ref | None = None
+    target: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Offload:
+    """`offloaded/total` as printed, `repeating` and `output` from the lines before it (None when not printed).
+
+    `overflowing` counts layers that are only partly on the device.
+    """
+
+    offloaded: int
+    total: int
+    repeating: int | None
+    output: bool | None
+    overflowing: int
+    ref: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A buffer line: `device` as printed (`Vulkan0`, `CPU_Mapped`), `purpose` model, kv, compute, output or rs."""
+
+    device: str
+    purpose: str
+    mib: float
+    ref: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSpan:
+    """`first` and `last` line of a phase."""
+
+    phase: Phase
+    first: Ref
+    last: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A line that a crash pattern explains: `pattern` is the catalogue id, `rank` higher is more telling."""
+
+    pattern: str
+    outcome: OutcomeKind
+    components: tuple[Component, ...]
+    rank: int
+    ref: Ref
+    text: str
+    phase: Phase
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Tokens and milliseconds of prompt and generation, as the server itself measured them."""
+
+    prompt_tokens: int | None
+    prompt_ms: float | None
+    predicted_tokens: int | None
+    predicted_ms: float | None
+    ref: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """One server's log, read. `hidden` names what its verbosity does not show (`offload`, `buffers`, `devices`).
+
+    `settings` are numbers the server printed about itself (`n_ctx`, `n_batch`, `n_ubatch`, `flash_attn`,
+    `n_threads`), each with its ref. `last_phase` is the phase of the last line that tells one.
+    """
+
+    runtime: Runtime
+    version: str | None
+    verbosity: int | None
+    devices: tuple[SeenDevice, ...]
+    backends_loaded: tuple[tuple[Backend, str, Ref], ...]
+    offload: Offload | Absence
+    buffers: tuple[Buffer, ...]
+    settings: dict[str, tuple[str, Ref]]
+    phases: tuple[PhaseSpan, ...]
+    last_phase: Phase
+    troubles: tuple[Trouble, ...]
+    timings: tuple[Timing, ...]
+    system_info: dict[str, str]
+    model_loaded: Ref | None
+    clean_end: Ref | None
+    hidden: tuple[str, ...] = ()
+    lines: int = 0
+    notes: tuple[str, ...] = field(default_factory=tuple)

@@ -1,0 +1,87 @@
+"""What the user asks for: the TOML file of `stillruns run SPEC.toml`, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stillruns.model.backend import Backend, Runtime
+from stillruns.model.condition import Layers
+
+AxisValue = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class BackendSpec:
+    """One `[[backend]]` table. `backend` is what `id` stands for (`id = "rocm-old"` needs `backend = "rocm"`)."""
+
+    id: str
+    backend: Backend
+    runtime: Runtime = Runtime.LLAMA_CPP
+    binary: str = ""
+    device: str = ""
+    url: str = ""
+    log: str = ""
+    expect_library: str = ""
+    env: dict[str, str] = field(default_factory=dict)
+    args: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds without the phase's end before the trial counts as hung."""
+
+    load: float = 300.0
+    """From start to ready (load, reserve and warm-up; a cold shader cache takes minutes on old drivers)."""
+    first_token: float = 120.0
+    token: float = 60.0
+    teardown: float = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class StopRule:
+    """When a cell is decided. Only `trials` here; sequential rules come with the judgement issue."""
+
+    trials: int = 6
+    max_voids: int = 3
+    max_minutes: float = 0.0
+    """0 means no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class HypothesisSpec:
+    """A `[[hypothesis]]` table, frozen by its digest before the first trial."""
+
+    id: str
+    text: str
+    predicts: str
+    refuted_if: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A checked experiment. `path` is where it was read from (empty for the demo); `sha256` is the digest of its
+    canonical form, which leaves out comments, key order and the path."""
+
+    name: str
+    question: str
+    model: str
+    prompt: str
+    backends: tuple[BackendSpec, ...]
+    gpu_layers: tuple[Layers, ...]
+    axes: dict[str, tuple[AxisValue, ...]] = field(default_factory=dict)
+    seed: int = 1
+    predict: int = 32
+    context: int = 512
+    batch: int = 512
+    ubatch: int = 512
+    threads: int = 1
+    flash_attention: str = "off"
+    reference: str = "cpu"
+    order_seed: int = 0
+    warm: bool = True
+    stop: StopRule = StopRule()
+    timeouts: Timeouts = Timeouts()
+    hypotheses: tuple[HypothesisSpec, ...] = ()
+    path: str = ""
+    sha256: str = ""

@@ -1,0 +1,71 @@
+"""One execution of one condition: what is planned, and what was seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stillruns.model.evidence import Evidence
+from stillruns.model.exchange import Exchange
+from stillruns.model.process import CoreResult, ProcessEnd
+from stillruns.model.spec import Timeouts
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPlan:
+    """What `act` is to execute, complete: it decides nothing by itself.
+
+    `argv` includes the prefix and binary; the text `{port}` in an argument is replaced by a free port.
+    `env` is the child's whole environment. `request` is the JSON body to post to `path` once ready, and `ready_path`
+    the health path. `marker` is put into the child's environment so that an orphan can be recognised.
+    """
+
+    trial: str
+    run: str
+    cell: str
+    index: int
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    ready_path: str
+    request_path: str
+    request: dict[str, object]
+    timeouts: Timeouts
+    sample_devices: tuple[str, ...] = ()
+    keep_core: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What the harness itself saw of the child's life, in seconds since its start (None = never).
+
+    `timed_out` is the deadline that passed: load, first_token, token, teardown, or empty. `port_retries` counts
+    starts that lost the race for a port and were repeated.
+    """
+
+    ready_at: float | None
+    stop_sent_at: float | None
+    ended_at: float
+    timed_out: str = ""
+    port_retries: int = 0
+    mapped_libraries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRecord:
+    """The raw record of a trial: evidence and sightings, no judgement. Everything else is recomputed from it."""
+
+    trial: str
+    run: str
+    cell: str
+    index: int
+    started: str
+    ended: str
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    sighting: Sighting
+    end: ProcessEnd | None
+    exchange: Exchange | None
+    core: CoreResult
+    evidence: tuple[Evidence, ...]
+    boot_id: str = ""
+    load_average: float | None = None
+    notes: tuple[str, ...] = field(default_factory=tuple)

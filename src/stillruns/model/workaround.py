@@ -1,0 +1,62 @@
+"""A change that may make a path run, and what is known about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class WorkaroundKind(str, Enum):
+    """What kind of thing is changed."""
+
+    BUILD = "build"
+    OVERRIDE = "override"
+    RUNTIME = "runtime"
+    SYSTEM = "system"
+    HARDWARE = "hardware"
+
+
+@dataclass(frozen=True, slots=True)
+class Workaround:
+    """One catalogue entry. Every field but `targets`, `runtimes` and `backends` (empty = any) is required to say
+    something: an entry without a way back or a source does not load.
+
+    `set_env`, `set_args` is the machine-readable change where it is one (`{"HSA_OVERRIDE_GFX_VERSION": "9.0.0"}`);
+    `verify` says how to see that it took effect, `undo` how to take it back, `risk` what it can break,
+    `evidence` one of measured, source, reported, folklore.
+    """
+
+    id: str
+    title: str
+    kind: WorkaroundKind
+    change: str
+    mechanism: str
+    targets: tuple[str, ...]
+    runtimes: tuple[str, ...]
+    backends: tuple[str, ...]
+    set_env: dict[str, str]
+    set_args: tuple[str, ...]
+    verify: str
+    undo: str
+    risk: str
+    evidence: str
+    sources: tuple[str, ...]
+    read_on: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownIssue:
+    """A fault that upstream knows: where it applies and in which version it was fixed (None = not, or not known)."""
+
+    id: str
+    title: str
+    runtimes: tuple[str, ...]
+    backends: tuple[str, ...]
+    targets: tuple[str, ...]
+    versions_from: str | None
+    versions_until: str | None
+    fixed_in: str | None
+    signatures: tuple[str, ...]
+    sources: tuple[str, ...]
+    read_on: str
+    text: str

@@ -1,0 +1,1 @@
+"""Bytes to facts, pure: no open, clock, process, socket or unseeded random."""

@@ -1,0 +1,1 @@
+"""Log grammars: one runtime a file, lines to events to server facts."""

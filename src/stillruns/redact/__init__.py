@@ -1,0 +1,1 @@
+"""Pure redaction rules: text in, text and a span list out."""

@@ -1,0 +1,1 @@
+"""What people read: text tables and Markdown, made from the store's view only."""

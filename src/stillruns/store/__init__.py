@@ -1,0 +1,1 @@
+"""The append-only evidence store: journal, blobs, derived index, verification."""
