@@ -74,13 +74,14 @@ class Supervised:
                 cwd="/",
                 pass_fds=(theirs.fileno(), out, err),
             )
+        self.pid = 0
         try:
             self._send_frame(argv, env, cwd, keep_core)
             self.pid, self.started = self._first_word(argv[0], env)
-        except BaseException:
-            self._control.close()
-            self.launcher.reap(reap_seconds + 1.0)
-            raise
+        finally:
+            if not self.pid:  # a launcher whose socket closes kills what it started and ends
+                self._control.close()
+                self.launcher.reap(reap_seconds + 1.0)
         self._listener = threading.Thread(target=self._listen, name="stillruns-listener", daemon=True)
         self._listener.start()
 

@@ -76,6 +76,7 @@ class Peer:
 
         class Connection(base):  # type: ignore[misc, valid-type]
             def connect(self) -> None:
+                """Remember the socket."""
                 super().connect()
                 wires.add(self.sock)
 
