@@ -150,9 +150,11 @@ class _Cursor:
         self._start, self._window = 0, b""
 
     def left(self) -> int:
+        """Bytes from here to the end."""
         return self.size - self.at
 
     def take(self, count: int, what: str) -> bytes:
+        """Exactly `count` bytes, or FormatError."""
         if count > self.left():
             raise FormatError(
                 f"the GGUF file ends within {what}: {count} bytes needed, {max(0, self.left())} left", self.at
@@ -167,14 +169,17 @@ class _Cursor:
         return self._window[begin : begin + count]
 
     def skip(self, count: int, what: str) -> None:
+        """Go past `count` bytes without reading them."""
         if count > self.left():
             raise FormatError(f"the GGUF file ends within {what}: {count} bytes needed, {self.left()} left", self.at)
         self.at += count
 
     def number(self, code: str, width: int, what: str) -> int:
+        """An integer of `width` bytes with struct's format letter `code`."""
         return int(struct.unpack(self.order + code, self.take(width, what))[0])
 
     def u32(self, what: str) -> int:
+        """A type number, dimension count or version."""
         return self.number("I", 4, what)
 
     def count(self, what: str) -> int:
@@ -182,6 +187,7 @@ class _Cursor:
         return self.number("Q", 8, what) if self.long else self.u32(what)
 
     def text(self, bound: int, what: str) -> str:
+        """A string of at most `bound` bytes."""
         at = self.at
         length = self.count(f"the length of {what}")
         if length > bound:

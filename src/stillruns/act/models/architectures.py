@@ -97,7 +97,7 @@ def metadata(arch: str, name: str, kind: str, dims: Dimensions) -> dict[str, Met
 
 def tensors(arch: str, kind: str, dims: Dimensions) -> Iterator[Matrix | Vector]:
     """Every tensor, in file order: embeddings, output, then layer by layer."""
-    make = _Maker(kind)
+    make = _Maker(kind, math.sqrt(min(1.0, 4 / dims.layers)))
     tokenizer = byte_level()
     vocabulary = len(tokenizer.tokens)
     yield make.matrix("token_embd.weight", vocabulary, dims.embd, std=1.0)
@@ -117,18 +117,27 @@ def tensors(arch: str, kind: str, dims: Dimensions) -> Iterator[Matrix | Vector]
         yield make.norm(f"{prefix}{after}.weight", dims.embd)
         yield make.matrix(f"{prefix}ffn_gate.weight", dims.ff, dims.embd)
         yield make.matrix(f"{prefix}ffn_up.weight", dims.ff, dims.embd)
-        yield make.matrix(f"{prefix}ffn_down.weight", dims.embd, dims.ff)
+        yield make.into_stream(f"{prefix}ffn_down.weight", dims.embd, dims.ff)
 
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
+    """Makes the entries; `depth` scales what a layer adds to the residual stream."""
+
     kind: str
+    depth: float
 
     def matrix(self, name: str, rows: int, columns: int, std: float | None = None) -> Matrix:
         """By default scaled to keep the size of activations: 1 / sqrt(fan-in)."""
         return Matrix(TensorEntry(name, (columns, rows), self.kind), std or 1.0 / math.sqrt(columns))
 
+    def into_stream(self, name: str, rows: int, columns: int) -> Matrix:
+        """What is added to the residual stream shrinks with the depth: else the token's own embedding drowns in a
+        deep model, and the greedy text of 24 layers is one character for ever."""
+        return self.matrix(name, rows, columns, self.depth / math.sqrt(columns))
+
     def norm(self, name: str, length: int) -> Vector:
+        """A norm's weights: 1 with 2 % of spread."""
         return Vector(TensorEntry(name, (length,), "F32"), 1.0, 11)
 
 
@@ -138,7 +147,7 @@ def _attention(make: _Maker, prefix: str, arch: str, dims: Dimensions) -> Iterat
     yield make.matrix(f"{prefix}attn_q.weight", wide * gated, dims.embd)
     yield make.matrix(f"{prefix}attn_k.weight", narrow, dims.embd)
     yield make.matrix(f"{prefix}attn_v.weight", narrow, dims.embd)
-    yield make.matrix(f"{prefix}attn_output.weight", dims.embd, wide)
+    yield make.into_stream(f"{prefix}attn_output.weight", dims.embd, wide)
     if arch != "llama":
         yield make.norm(f"{prefix}attn_q_norm.weight", dims.head_dim)
         yield make.norm(f"{prefix}attn_k_norm.weight", dims.head_dim)
@@ -156,4 +165,4 @@ def _delta_net(make: _Maker, prefix: str, dims: Dimensions) -> Iterator[Matrix |
     yield make.matrix(f"{prefix}ssm_beta.weight", VALUE_HEADS, dims.embd)
     yield make.matrix(f"{prefix}ssm_alpha.weight", VALUE_HEADS, dims.embd)
     yield make.norm(f"{prefix}ssm_norm.weight", dims.state)
-    yield make.matrix(f"{prefix}ssm_out.weight", dims.embd, values)
+    yield make.into_stream(f"{prefix}ssm_out.weight", dims.embd, values)

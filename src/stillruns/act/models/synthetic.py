@@ -166,6 +166,11 @@ def _number(text: str, key: str, value: str) -> int:
 def _consistent(text: str, model: SyntheticModel) -> SyntheticModel:
     if model.heads % model.kv:
         raise SpecError(f"model {text!r}: kv={model.kv} must divide heads={model.heads}")
+    if model.arch == "qwen35" and model.layers < architectures.FULL_ATTENTION_INTERVAL:
+        raise SpecError(
+            f"model {text!r}: qwen35 needs layers=4 or more; llama.cpp aborts on a hybrid model without a full "
+            "attention layer, which every fourth is"
+        )
     return model
 
 
