@@ -43,6 +43,7 @@ PLANTED = [
     ('["llama-server", "--api-key", "topsecret", "-ngl", "99"]', "topsecret", "secret"),
     ("llama-server -hft s3cr3ttoken -hf a/b", "s3cr3ttoken", "secret"),
     ("registry token: 9f8e7d6c5b4a", "9f8e7d6c5b4a", "secret"),
+    ("token: token: 9f8e7d6c5b4a", "9f8e7d6c5b4a", "secret"),
     ("access_token=plainwordsonly", "plainwordsonly", "secret"),
     ("GET https://cdn.example.com/m.gguf?X-Amz-Signature=0a1b2c3d4e&x=1", "0a1b2c3d4e", "secret"),
     ("HTTPS_PROXY=http://bob:hunter2@proxy.example.com:3128", "bob:hunter2", "auth"),

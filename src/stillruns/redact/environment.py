@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stillruns.redact.redactor import Redactor
+from stillruns.redact.redactor import TAG, Redactor
 from stillruns.redact.text import redact
 
 PREFIXES = (
@@ -64,9 +64,8 @@ def redact_environment(environment: Mapping[str, str], redactor: Redactor) -> Re
             continue
         value = environment[name]
         if _SECRET_NAME.search(name) and not _SPEAKS_OF_TOKENS.search(name):
-            done = redact(value, redactor)
-            whole = len(done.spans) == 1 and done.spans[0].end - done.spans[0].start == len(done.text)
-            kept[name] = done.text if whole or not value else redactor.tag("secret", value)
+            text = redact(value, redactor).text
+            kept[name] = text if not text or TAG.fullmatch(text) else redactor.tag("secret", value)
         else:
             kept[name] = redact(value, redactor).text
     return RedactedEnvironment(kept, len(environment) - len(kept))

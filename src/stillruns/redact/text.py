@@ -76,8 +76,6 @@ def _finds(text: str, redactor: Redactor) -> Iterator[_Find]:
     lowered = _lowered(text)
     for rank, rule in enumerate((*people.rules_of(redactor), *FIXED_RULES), start=1):
         for found in _candidates(rule, text, lowered):
-            if rule.accept is not None and not rule.accept(found):
-                continue
             if _touches(tags, *found.span()):
                 continue
             for group, kind in rule.parts:
@@ -92,11 +90,22 @@ def _lowered(text: str) -> str:
     return lowered if len(lowered) == len(text) else "".join(c.lower() if c.isascii() else c for c in text)
 
 
+def _accepted(rule: Rule, text: str, start: int, end: int) -> Iterator[re.Match[str]]:
+    """Matches within a stretch of the text that are what they look like. One that is not hides no other that begins
+    inside it: `token: token: s3cr3t...`."""
+    while found := rule.pattern.search(text, start, end):
+        if rule.accept is None or rule.accept(found):
+            yield found
+            start = max(found.end(), found.start() + 1)
+        else:
+            start = found.start() + 1
+
+
 def _candidates(rule: Rule, text: str, lowered: str) -> Iterator[re.Match[str]]:
     """All matches of a rule, searched only in lines that contain one of its anchors: most lines have none, and
     finding a literal is far cheaper than starting a pattern at every letter."""
     if not rule.anchors:
-        yield from rule.pattern.finditer(text)
+        yield from _accepted(rule, text, 0, len(text))
         return
     places = {anchor: lowered.find(anchor) for anchor in rule.anchors}
     end = 0
@@ -111,7 +120,7 @@ def _candidates(rule: Rule, text: str, lowered: str) -> Iterator[re.Match[str]]:
         start = max(text.rfind("\n", end, first) + 1, end)
         end = text.find("\n", first)
         end = len(text) if end < 0 else end
-        yield from rule.pattern.finditer(text, start, end)
+        yield from _accepted(rule, text, start, end)
 
 
 def _touches(tags: list[tuple[int, int]], start: int, end: int) -> bool:
