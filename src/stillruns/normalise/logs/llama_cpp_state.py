@@ -166,9 +166,7 @@ class State:
             named = Phase.LOAD if event.fields.get("purpose", "model") == "model" else Phase.RESERVE
             if fits or self.phases.current is None:
                 self.phases.mark(named, event.ref)
-        elif (
-            phase is Phase.TEARDOWN and self.model_loaded is None and self.phases.current not in (None, Phase.WARMUP)
-        ):
+        elif phase is Phase.TEARDOWN and self.model_loaded is None and self.phases.current not in (None, Phase.WARMUP):
             pass  # "cleaning up" after a load that failed: where it failed stays the phase
         elif phase is not None:
             self.phases.mark(phase, event.ref)

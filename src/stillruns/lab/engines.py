@@ -1,0 +1,93 @@
+"""Asks a runtime's binary who it is and what it can do, before anything depends on it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stillruns.act.runtimes.llama_cpp import LlamaCpp
+from stillruns.collect import host_cpu as cpu_files
+from stillruns.judge import host_cpu as cpu_judge
+from stillruns.model.absence import Absence
+from stillruns.model.backend import Backend, backend_of_device
+from stillruns.model.engine import Engine
+from stillruns.model.evidence import Evidence
+from stillruns.model.spec import BackendSpec
+from stillruns.normalise import engine as engine_text
+from stillruns.normalise import host_cpu as cpu_facts
+from stillruns.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Questioned:
+    """`backend` is the spec's with its device filled in (empty when the binary lists none of that backend)."""
+
+    backend: BackendSpec
+    engine: Engine
+    evidence: tuple[Evidence, ...]
+    notes: tuple[str, ...]
+
+
+def question(backend: BackendSpec, store: Store, environ: Mapping[str, str]) -> Questioned:
+    """Find the binary, run its own `--help`, `--list-devices` and `--version`, and read what it says.
+
+    Raises EnvironmentLacks when no binary is found or it does not start.
+    """
+    adapter = LlamaCpp(cache=store.cache_dir("digests"))
+    found = adapter.find(backend.binary, environ)
+    output = adapter.probe(found, prefix=backend.prefix, environ={**environ, **backend.env})
+    outputs = (output.help, output.devices, output.version, output.system)
+    text = engine_text.read(*(finished.stdout + b"\n" + finished.stderr for finished in outputs))
+    engine = Engine(
+        binary=found.binary,
+        sha256=found.sha256,
+        libraries=found.libraries,
+        version="" if isinstance(text.version, Absence) else text.version,
+        flags=text.flags,
+        values=text.values,
+        devices=text.devices,
+        system_info=text.system_info,
+        found_by=found.found_by,
+        env=found.env,
+    )
+    evidence = []
+    for number, finished in enumerate(outputs):
+        blob = store.put_bytes(finished.stdout + b"\n" + finished.stderr)
+        evidence.append(Evidence(f"s{number}", "probe", blob.sha256, blob.bytes, " ".join(finished.argv)))
+    notes = [] if backend.prefix else cpu_notes(backend.id, engine)
+    device = backend.device or first_device(backend.backend, engine)
+    if not device:
+        notes.append(no_device(backend, engine))
+    return Questioned(dataclasses.replace(backend, device=device), engine, tuple(evidence), tuple(notes))
+
+
+def first_device(backend: Backend, engine: Engine) -> str:
+    """ggml's name of the first device of a backend that the binary lists; `none` for the cpu, empty for no device."""
+    if backend is Backend.CPU:
+        return "none"
+    if isinstance(engine.devices, Absence):
+        return ""
+    return next((d.name for d in engine.devices if backend_of_device(d.name) is backend), "")
+
+
+def no_device(backend: BackendSpec, engine: Engine) -> str:
+    """One sentence: the binary lists no device of that backend; its trials will show what it does then."""
+    what = (
+        "cannot list its devices" if isinstance(engine.devices, Absence) else f"lists no {backend.backend.value} device"
+    )
+    hint = ""
+    if backend.backend is Backend.VULKAN and "GGML_VK_VISIBLE_DEVICES" not in backend.env:
+        hint = "; a software driver (llvmpipe) is listed only with env = { GGML_VK_VISIBLE_DEVICES = '0' }"
+    return f"{backend.id}: {engine.binary} {what}{hint}; trials run without --device and are void if they use the CPU"
+
+
+def cpu_notes(backend_id: str, engine: Engine) -> list[str]:
+    """What the binary was built for and this CPU lacks, as one sentence, or nothing."""
+    cpu = cpu_facts.parse(cpu_files.read())
+    if isinstance(cpu, Absence):
+        return []
+    sentence = cpu_judge.compare(engine.system_info, cpu.flags)
+    if not sentence:
+        return []
+    return [f"{backend_id}: {engine.binary} is {sentence}; expect SIGILL (illegal instruction) while it loads a model"]
