@@ -27,7 +27,7 @@ LEAST_TOLERATED = 0.1
 MOST_TOLERATED = 0.5
 FACTOR_NEVER_FLAGGED = 2.0
 """Tolerated is ten times the floor, but at least 0.1 nats (half precision on the device), and at most 0.5 nats,
-unless the floor itself is so high that twice the floor is more."""
+unless the floor itself is so high that twice the floor is more; never more than what may be broken."""
 
 FACTOR_BROKEN = 5.0
 LEAST_BROKEN = 0.8
@@ -37,7 +37,7 @@ _NO_PROBABILITY = -1e30
 """llama-server prints the lowest float for a probability of zero; such an entry measures nothing."""
 
 _FEW = 4
-"""Answers shorter than this say nothing by repeating one token; lists shorter than this, nothing by what they lack."""
+"""A shorter answer says nothing by repeating one token; a shorter list of best tokens, nothing by what it lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,8 @@ def tolerated(floor: Floor | None) -> float:
     level = _level(floor)
     if level is None:
         return MOST_TOLERATED
-    return max(LEAST_TOLERATED, min(FACTOR_TOLERATED * level, MOST_TOLERATED), FACTOR_NEVER_FLAGGED * level)
+    limit = max(LEAST_TOLERATED, min(FACTOR_TOLERATED * level, MOST_TOLERATED), FACTOR_NEVER_FLAGGED * level)
+    return min(limit, LEAST_BROKEN)
 
 
 def broken(floor: Floor | None) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 from stillruns.errors import SpecError
 from stillruns.model.backend import Backend, Runtime
@@ -92,7 +93,8 @@ def _with_axis(condition: Condition, name: str, value: AxisValue) -> Condition:
     if name in _NUMBERS:
         if isinstance(value, bool) or not isinstance(value, int):
             raise SpecError(f"matrix.{name} has {value!r}; give whole numbers")
-        return replace(condition, **{name: value})
+        field: dict[str, Any] = {name: value}
+        return replace(condition, **field)
     if name == "flash_attention":
         text = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
         return replace(condition, flash_attention=text)
