@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stillruns.act.runtimes.llama_cpp import LlamaCpp
 from stillruns.collect import host_cpu as cpu_files
 from stillruns.judge import host_cpu as cpu_judge
 from stillruns.model.absence import Absence
-from stillruns.model.backend import Backend, backend_of_device
+from stillruns.model.backend import Backend, Runtime, backend_of_device
+from stillruns.model.condition import Condition
 from stillruns.model.engine import Engine
 from stillruns.model.evidence import Evidence
 from stillruns.model.spec import BackendSpec
@@ -62,6 +63,19 @@ def question(backend: BackendSpec, store: Store, environ: Mapping[str, str]) -> 
     return Questioned(dataclasses.replace(backend, device=device), engine, tuple(evidence), tuple(notes))
 
 
+def choose(condition: Condition, backends: Sequence[BackendSpec], found: Mapping[str, Engine]) -> Engine | None:
+    """The engine that runs a condition: that of its backend; a reference borrows the binary of one. None for an
+    attached server."""
+    if condition.runtime is not Runtime.LLAMA_CPP:
+        return None
+    if condition.backend_id in found:
+        return found[condition.backend_id]
+    for backend in backends:
+        if backend.id in found and (backend.binary, backend.prefix) == (condition.binary, condition.prefix):
+            return found[backend.id]
+    return None
+
+
 def first_device(backend: Backend, engine: Engine) -> str:
     """ggml's name of the first device of a backend that the binary lists; `none` for the cpu, empty for no device."""
     if backend is Backend.CPU:
@@ -90,4 +104,4 @@ def cpu_notes(backend_id: str, engine: Engine) -> list[str]:
     sentence = cpu_judge.compare(engine.system_info, cpu.flags)
     if not sentence:
         return []
-    return [f"{backend_id}: {engine.binary} is {sentence}; expect SIGILL (illegal instruction) while it loads a model"]
+    return [f"{backend_id}: {sentence} ({engine.binary})"]

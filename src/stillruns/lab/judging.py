@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -9,7 +10,7 @@ import msgspec
 
 from stillruns.errors import UsageError
 from stillruns.judge import agreement, counting, experiment, verdict
-from stillruns.lab import reading
+from stillruns.lab import engines, reading
 from stillruns.model.applied import Answer, Applied
 from stillruns.model.cell_plan import CellPlan, CellState
 from stillruns.model.engine import Engine
@@ -18,7 +19,7 @@ from stillruns.model.floor import Floor
 from stillruns.model.outcome import Outcome, OutcomeKind
 from stillruns.model.phase import Phase
 from stillruns.model.run_result import RunResult, RunWarning
-from stillruns.model.spec import Spec
+from stillruns.model.spec import BackendSpec, Spec
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
 from stillruns.store.store import Store
@@ -32,6 +33,7 @@ class Judged:
     store: Store
     run: str
     plans: Sequence[CellPlan]
+    backends: Sequence[BackendSpec]
     engines: Mapping[str, Engine]
     verdicts: list[TrialVerdict] = field(default_factory=list)
     warming: list[TrialVerdict] = field(default_factory=list)
@@ -93,14 +95,14 @@ class Judged:
         compared = experiment.reference_plan(plan, self.plans)
         judged = verdict.trial(
             plan.condition,
-            self.engines.get(plan.condition.backend_id) or next(iter(self.engines.values()), None),
+            engines.choose(plan.condition, self.backends, self.engines),
             read.facts,
             record,
             read.answered,
             self._answers.get(compared.id) if compared else None,
             self._floor(plan),
-            cell=cell,
         )
+        judged = dataclasses.replace(judged, cell=cell)
         if plan.is_reference and isinstance(read.answered, Answered) and judged.passed:
             self._answers[plan.id] = read.answered
         return judged
@@ -162,7 +164,7 @@ def opening(store: Store, run: str) -> Opening:
 def judge_run(store: Store, run: str) -> RunResult:
     """The whole run from its evidence: cells, verdicts, warnings."""
     start = opening(store, run)
-    judged = Judged(store, run, start.plans, start.engines)
+    judged = Judged(store, run, start.plans, start.spec.backends, start.engines)
     for left in judged.left_open:
         judged.interrupted(left["trial"], left["cell"], "no end on record: running now, or its harness died")
     shown = [p for p in start.plans if not p.is_floor]

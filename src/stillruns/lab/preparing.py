@@ -24,7 +24,8 @@ from stillruns.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A spec ready to run. `engines` maps backend ids to their engine (attached servers have none); `lacking` maps
+    """A spec ready to run: `spec` as the user wrote it, `plans` with the model's path, each backend's device and the
+    shader cache filled in. `engines` maps backend ids to their engine (attached servers have none); `lacking` maps
     ids of backends that cannot run here to the sentence that says why; `probes` holds the raw answers of the
     binaries; `shaders` is the folder of the Vulkan driver's shader cache that all trials share; `model` is None where
     every backend is attached."""
@@ -39,19 +40,7 @@ class Prepared:
 
     def engine_of(self, condition: Condition) -> Engine | None:
         """The engine that runs a condition; a reference uses the binary that its condition names."""
-        if condition.backend_id in self.engines:
-            return self.engines[condition.backend_id]
-        found = [e for b, e in self.engines.items() if self._binary(b) == condition.binary]
-        return found[0] if found else next(iter(self.engines.values()), None)
-
-    def _binary(self, backend_id: str) -> str:
-        return next(b.binary for b in self.spec.backends if b.id == backend_id)
-
-    def placed(self, condition: Condition) -> Condition:
-        """The condition with the model's real path and the shader cache in its environment."""
-        env = {"MESA_SHADER_CACHE_DIR": str(self.shaders), **condition.env}
-        path = self.model.path if self.model else condition.model
-        return dataclasses.replace(condition, model=path, env=env)
+        return engines.choose(condition, self.spec.backends, self.engines)
 
 
 def prepare(spec: Spec, store: Store, progress: Progress, environ: Mapping[str, str] = os.environ) -> Prepared:
@@ -80,13 +69,25 @@ def prepare(spec: Spec, store: Store, progress: Progress, environ: Mapping[str, 
         usable.append(backend)
     if not usable:
         raise EnvironmentLacks("; ".join(f"{name}: {why}" for name, why in lacking.items()))
-    ready = dataclasses.replace(spec, backends=tuple(usable))
+    model = resolve(spec.model, store) if needs_model else None
+    shaders = store.cache_dir("shaders")
+    ready = dataclasses.replace(
+        spec,
+        model=model.path if model else spec.model,
+        backends=tuple(_with_shaders(backend, shaders) for backend in usable),
+    )
     return Prepared(
-        spec=ready,
+        spec=spec,
         plans=experiment.cells(ready),
         engines=found,
-        model=resolve(spec.model, store) if needs_model else None,
-        shaders=store.cache_dir("shaders"),
+        model=model,
+        shaders=shaders,
         lacking=lacking,
         probes=evidence,
     )
+
+
+def _with_shaders(backend: BackendSpec, shaders: Path) -> BackendSpec:
+    """All trials share one shader cache of Mesa's drivers, and it is part of their condition: cold, it makes a first
+    trial twenty times longer."""
+    return dataclasses.replace(backend, env={"MESA_SHADER_CACHE_DIR": str(shaders), **backend.env})

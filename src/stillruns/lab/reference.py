@@ -52,7 +52,7 @@ def cold(prepared: Prepared) -> list[CellPlan]:
     plans = []
     for backend in prepared.spec.backends:
         mine = [p for p in prepared.plans if p.condition.backend_id == backend.id and not p.is_reference]
-        if backend.backend is not Backend.VULKAN or not mine or not backend.device:
+        if backend.backend is not Backend.VULKAN or not mine or not mine[0].condition.device:
             continue
         most = max(mine, key=lambda p: 1 << 30 if p.condition.gpu_layers == "all" else int(p.condition.gpu_layers))
         if not _warm_mark(prepared, most).exists():

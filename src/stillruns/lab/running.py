@@ -42,7 +42,7 @@ class Run:
         self.writer = writer
         self.id = identity
         self.progress = progress
-        self.judged = Judged(store, identity, prepared.plans, prepared.engines)
+        self.judged = Judged(store, identity, prepared.plans, prepared.spec.backends, prepared.engines)
         self.began = time.monotonic()
         self.trial_seconds: list[float] = []
 
@@ -87,10 +87,9 @@ class Run:
         identity = f"{self.id}.{len(self.judged.verdicts) + len(self.judged.warming) + 1:04d}"
         while identity in self.judged.seen:
             identity += "r"
-        condition = self.prepared.placed(plan.condition)
-        planned = adapters.of(condition.runtime).plan(
-            condition,
-            self.prepared.engine_of(condition),
+        planned = adapters.of(plan.condition.runtime).plan(
+            plan.condition,
+            self.prepared.engine_of(plan.condition),
             trial=identity,
             run=self.id,
             cell=cell,

@@ -72,7 +72,7 @@ def _find_record(store: Store, name: str) -> Record:
 
 def _verdict(store: Store, record: TrialRecord) -> TrialVerdict:
     start = judging.opening(store, record.run)
-    judged = judging.Judged(store, record.run, start.plans, start.engines)
+    judged = judging.Judged(store, record.run, start.plans, start.spec.backends, start.engines)
     for verdict in (*judged.verdicts, *judged.warming):
         if verdict.trial == record.trial:
             return verdict

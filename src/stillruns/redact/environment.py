@@ -63,9 +63,23 @@ def redact_environment(environment: Mapping[str, str], redactor: Redactor) -> Re
         if not (name.startswith(PREFIXES) or name in NAMES):
             continue
         value = environment[name]
-        if _SECRET_NAME.search(name) and not _SPEAKS_OF_TOKENS.search(name):
+        if _secret(name):
             text = redact(value, redactor).text
             kept[name] = text if not text or TAG.fullmatch(text) else redactor.tag("secret", value)
         else:
             kept[name] = redact(value, redactor).text
     return RedactedEnvironment(kept, len(environment) - len(kept))
+
+
+def listed(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that the stack reads, as they are, for a record that stays on this machine; variables that are
+    named like a secret are left out."""
+    return {
+        name: environment[name]
+        for name in sorted(environment)
+        if (name.startswith(PREFIXES) or name in NAMES) and not _secret(name)
+    }
+
+
+def _secret(name: str) -> bool:
+    return bool(_SECRET_NAME.search(name)) and not _SPEAKS_OF_TOKENS.search(name)
