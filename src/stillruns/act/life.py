@@ -173,7 +173,7 @@ class Life:
             if look.due():
                 self._look_at_maps(server)
             listening = listening or peer.listening()
-            if listening and peer.get(ask.ready_path, min(5.0, deadline - now + 0.1))[0] == 200:
+            if listening and peer.get(ask.ready_path, min(5.0, deadline - now + 0.1)).status == 200:
                 return self._is_ours(server, ask)
             server.wait(POLL)
         return False
