@@ -51,9 +51,7 @@ def judge(
 
 
 def _nothing_known(command: UserCommand) -> Applied:
-    why = (
-        f"{command.argv[0].rsplit('/', 1)[-1]} is no llama.cpp program; only its end is judged"
-    )
+    why = f"{command.argv[0].rsplit('/', 1)[-1]} is no llama.cpp program; only its end is judged"
     return Applied.of({"backend": FactorApplied(Answer.UNKNOWN, "-", None, why)})
 
 

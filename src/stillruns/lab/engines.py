@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from stillruns.act.runtimes.llama_cpp import LlamaCpp
+from stillruns.act.runtimes import adapters, digests, openai
+from stillruns.act.runtimes.adapter import Found
 from stillruns.collect import host_cpu as cpu_files
+from stillruns.errors import EnvironmentLacks
 from stillruns.judge import host_cpu as cpu_judge
 from stillruns.model.absence import Absence
 from stillruns.model.backend import Backend, Runtime, backend_of_device
@@ -17,6 +20,7 @@ from stillruns.model.evidence import Evidence
 from stillruns.model.spec import BackendSpec
 from stillruns.normalise import engine as engine_text
 from stillruns.normalise import host_cpu as cpu_facts
+from stillruns.proc import Finished
 from stillruns.store.store import Store
 
 
@@ -35,27 +39,17 @@ def question(backend: BackendSpec, store: Store, environ: Mapping[str, str]) -> 
 
     Raises EnvironmentLacks when no binary is found or it does not start.
     """
-    adapter = LlamaCpp(cache=store.cache_dir("digests"))
-    found = adapter.find(backend.binary, environ)
-    output = adapter.probe(found, prefix=backend.prefix, environ={**environ, **backend.env})
+    adapter = adapters.of(backend.runtime)
+    found = adapter.find(backend.url or backend.binary, environ)
+    output = adapter.probe(found, backend.prefix, environ=environ, env=backend.env, args=backend.args)
     outputs = (output.help, output.devices, output.version, output.system)
-    text = engine_text.read(*(finished.stdout + b"\n" + finished.stderr for finished in outputs))
-    engine = Engine(
-        binary=found.binary,
-        sha256=found.sha256,
-        libraries=found.libraries,
-        version="" if isinstance(text.version, Absence) else text.version,
-        flags=text.flags,
-        values=text.values,
-        devices=text.devices,
-        system_info=text.system_info,
-        found_by=found.found_by,
-        env=found.env,
-    )
     evidence = []
     for number, finished in enumerate(outputs):
         blob = store.put_bytes(finished.stdout + b"\n" + finished.stderr)
         evidence.append(Evidence(f"s{number}", "probe", blob.sha256, blob.bytes, " ".join(finished.argv)))
+    if backend.runtime is Runtime.OPENAI:
+        return Questioned(backend, openai.ADAPTER.engine(found, output), tuple(evidence), ())
+    engine = _engine(found, outputs, store)
     notes = [] if backend.prefix else cpu_notes(backend.id, engine)
     device = backend.device or first_device(backend.backend, engine)
     if not device:
@@ -63,11 +57,28 @@ def question(backend: BackendSpec, store: Store, environ: Mapping[str, str]) -> 
     return Questioned(dataclasses.replace(backend, device=device), engine, tuple(evidence), tuple(notes))
 
 
+def _engine(found: Found, outputs: Sequence[Finished], store: Store) -> Engine:
+    text = engine_text.read(*(finished.stdout + b"\n" + finished.stderr for finished in outputs))
+    try:
+        sha256, libraries = digests.identity(Path(found.binary), dict(found.env), store.cache_dir("digests"))
+    except OSError as error:
+        raise EnvironmentLacks(f"cannot read {found.binary} to take its digest: {error.strerror}") from error
+    return Engine(
+        binary=found.binary,
+        sha256=sha256,
+        libraries=libraries,
+        version="" if isinstance(text.version, Absence) else text.version,
+        flags=text.flags,
+        values=text.values,
+        devices=text.devices,
+        system_info=text.system_info,
+        found_by=found.found_by,
+        env=dict(found.env),
+    )
+
+
 def choose(condition: Condition, backends: Sequence[BackendSpec], found: Mapping[str, Engine]) -> Engine | None:
-    """The engine that runs a condition: that of its backend; a reference borrows the binary of one. None for an
-    attached server."""
-    if condition.runtime is not Runtime.LLAMA_CPP:
-        return None
+    """The engine that runs a condition: that of its backend; a reference borrows the binary of one."""
     if condition.backend_id in found:
         return found[condition.backend_id]
     for backend in backends:

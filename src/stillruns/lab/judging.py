@@ -144,21 +144,26 @@ class Opening:
     body: Mapping[str, object]
 
 
-def opening(store: Store, run: str) -> Opening:
-    """What a run was started with. Raises UsageError when the store has no such run."""
+def first_record(store: Store, run: str) -> Mapping[str, object]:
+    """The body of `run_started`. Raises UsageError when the store has no such run."""
     for record in store.records(run=run, kind="run_started"):
-        body = record.body
-        if body.get("form") == "once":
-            raise UsageError(f"{run} is a single supervised command, not a matrix; see it with: stillruns show {run}")
-        return Opening(
-            msgspec.convert(body["spec"], Spec),
-            msgspec.convert(body["plans"], tuple[CellPlan, ...]),
-            msgspec.convert(body["engines"], dict[str, Engine]),
-            msgspec.convert(body.get("lacking", {}), dict[str, str]),
-            body,
-        )
+        return record.body
     known = [r.run for r in store.runs()]
     raise UsageError(f"no run {run} in {store.path}; " + (f"the newest is {known[-1]}" if known else "it holds none"))
+
+
+def opening(store: Store, run: str) -> Opening:
+    """What a matrix was started with. Raises UsageError when the run is none, or is not there."""
+    body = first_record(store, run)
+    if body.get("form") == "once":
+        raise UsageError(f"{run} is a single supervised command, not a matrix; see it with: stillruns show {run}.0001")
+    return Opening(
+        msgspec.convert(body["spec"], Spec),
+        msgspec.convert(body["plans"], tuple[CellPlan, ...]),
+        msgspec.convert(body["engines"], dict[str, Engine]),
+        msgspec.convert(body.get("lacking", {}), dict[str, str]),
+        body,
+    )
 
 
 def judge_run(store: Store, run: str) -> RunResult:

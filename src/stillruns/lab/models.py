@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from stillruns.act.models import synthetic
+from stillruns.act.runtimes.digests import digest_file
 from stillruns.errors import EnvironmentLacks, SpecError
 from stillruns.store.store import Store
-
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +36,6 @@ def resolve(name: str, store: Store) -> ModelFile:
     if not path.is_file():
         raise EnvironmentLacks(f"no model file at {path}; give a GGUF file, or synth:llama?layers=4 for one made here")
     try:
-        return ModelFile(name, str(path.resolve()), file_digest(path, store.cache_dir("digests")), path.stat().st_size)
+        return ModelFile(name, str(path.resolve()), digest_file(path, store.cache_dir("digests")), path.stat().st_size)
     except PermissionError as error:
         raise EnvironmentLacks(f"the model {path} is not readable; run as a user who may read it") from error
-
-
-def file_digest(path: Path, cache: Path) -> str:
-    """`sha256:...` of a file, remembered by path, inode, size and mtime: a 40 GB model is hashed once."""
-    status = path.stat()
-    identity = f"{path.resolve()}\0{status.st_dev}\0{status.st_ino}\0{status.st_size}\0{status.st_mtime_ns}"
-    place = cache / (hashlib.sha256(identity.encode()).hexdigest() + ".json")
-    try:
-        return str(json.loads(place.read_text())["sha256"])
-    except (OSError, ValueError, KeyError):
-        pass  # not cached, or a damaged cache: derived data, made again
-    running = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            running.update(chunk)
-    digest = f"sha256:{running.hexdigest()}"
-    with contextlib.suppress(OSError):  # the cache saves time only
-        place.write_text(json.dumps({"sha256": digest, "path": str(path)}))
-    return digest

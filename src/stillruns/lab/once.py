@@ -27,7 +27,7 @@ from stillruns.model.spec import Timeouts
 from stillruns.model.trial import TrialRecord
 from stillruns.normalise.logs.reader import lines, visible
 from stillruns.redact.environment import listed
-from stillruns.store.ids import digest, run_id
+from stillruns.store.ids import run_id, spec_digest
 from stillruns.store.store import Store
 from stillruns.store.view import encode_trial
 
@@ -58,10 +58,11 @@ def run(argv: tuple[str, ...], store: Store, *, keep_running: bool = False, as_i
         "added": added,
         "env": listed(env),
     }
-    identity = run_id(datetime.now(timezone.utc), digest({"argv": list(argv), "added": added}))
+    spec = {"argv": list(argv), "added": added}
+    identity = run_id(datetime.now(timezone.utc), spec_digest(spec))
     name = f"{identity}.0001"
     with store.writer() as writer, store.hold(identity):
-        writer.append("run_started", identity, {**body, "spec_sha256": digest(list(argv))})
+        writer.append("run_started", identity, {**body, "spec": spec, "spec_sha256": spec_digest(spec)})
         writer.append("trial_started", identity, {"trial": name, "cell": "once", "index": 0})
         with _until_stopped() as stop:
             record = trial.supervise(

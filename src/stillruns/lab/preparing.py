@@ -25,7 +25,7 @@ from stillruns.store.store import Store
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A spec ready to run: `spec` as the user wrote it, `plans` with the model's path, each backend's device and the
-    shader cache filled in. `engines` maps backend ids to their engine (attached servers have none); `lacking` maps
+    shader cache filled in. `engines` maps backend ids to their engine; `lacking` maps
     ids of backends that cannot run here to the sentence that says why; `probes` holds the raw answers of the
     binaries; `shaders` is the folder of the Vulkan driver's shader cache that all trials share; `model` is None where
     every backend is attached."""
@@ -54,19 +54,17 @@ def prepare(spec: Spec, store: Store, progress: Progress, environ: Mapping[str, 
     needs_model = any(b.runtime is Runtime.LLAMA_CPP for b in spec.backends)
     evidence: dict[str, tuple[Evidence, ...]] = {}
     for backend in spec.backends:
-        if backend.runtime is Runtime.LLAMA_CPP:
-            try:
-                asked = engines.question(backend, store, environ)
-            except EnvironmentLacks as error:
-                lacking[backend.id] = str(error)
-                progress.note(f"{backend.id}: {error}")
-                continue
-            for note in asked.notes:
-                progress.note(note)
-            found[backend.id] = asked.engine
-            evidence[backend.id] = asked.evidence
-            backend = asked.backend
-        usable.append(backend)
+        try:
+            asked = engines.question(backend, store, environ)
+        except EnvironmentLacks as error:
+            lacking[backend.id] = str(error)
+            progress.note(f"{backend.id}: {error}")
+            continue
+        for note in asked.notes:
+            progress.note(note)
+        found[backend.id] = asked.engine
+        evidence[backend.id] = asked.evidence
+        usable.append(asked.backend)
     if not usable:
         raise EnvironmentLacks("; ".join(f"{name}: {why}" for name, why in lacking.items()))
     model = resolve(spec.model, store) if needs_model else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from types import FrameType
 
 import msgspec
 
-from stillruns.act import orphans, trial
+from stillruns.act import orphans, sampling, trial
 from stillruns.act.runtimes import adapters
 from stillruns.act.trial import Put
 from stillruns.errors import Interrupted, UsageError
@@ -20,6 +21,7 @@ from stillruns.judge import experiment
 from stillruns.lab import reference
 from stillruns.lab.host import describe as describe_host
 from stillruns.lab.judging import Judged, judge_run
+from stillruns.lab.pace import Pace
 from stillruns.lab.preparing import Prepared
 from stillruns.lab.progress import Progress
 from stillruns.model.cell_plan import CellPlan
@@ -44,7 +46,8 @@ class Run:
         self.progress = progress
         self.judged = Judged(store, identity, prepared.plans, prepared.spec.backends, prepared.engines)
         self.began = time.monotonic()
-        self.trial_seconds: list[float] = []
+        self.pace = Pace(prepared.plans)
+        self.sampled = sampling.devices()
 
     def go_on(self) -> None:
         """Run trials until every cell is decided, given up, or the time is spent."""
@@ -55,12 +58,11 @@ class Run:
                 self.progress.note(f"stopped after {spec.stop.max_minutes:g} minutes, as [stop] max_minutes asks")
                 return
             left = experiment.trials_left(self.prepared.plans, self.judged.verdicts)
-            self.progress.started(plan, len(self.judged.verdicts), len(self.judged.verdicts) + left, self._eta(left))
+            done = len(self.judged.verdicts)
+            self.progress.started(plan, done, done + left, self.pace.left(self.judged.verdicts))
             kept = reference.recall(self.store, plan, self.prepared)
             if kept is None:
                 self._one(plan)
-                if len(self.trial_seconds) == 1:
-                    self._tell_cost(left - 1)
             else:
                 self.writer.append("reference_reused", self.id, kept)
                 self.judged.take_reused(kept)
@@ -77,8 +79,10 @@ class Run:
         verdict = self.judged.take(record)
         if plan.is_reference:
             reference.remember(self.store, plan, self.prepared, record, verdict)
-        self.trial_seconds.append(verdict.seconds)
         self.progress.ended(plan, verdict)
+        cost = self.pace.took(plan, verdict.seconds, self.judged.verdicts)
+        if cost:
+            self.progress.note(cost)
 
     def _execute(self, plan: CellPlan, *, warming: bool) -> TrialRecord:
         """`started` is on disk before the child exists; `ended` after its evidence is."""
@@ -87,14 +91,18 @@ class Run:
         identity = f"{self.id}.{len(self.judged.verdicts) + len(self.judged.warming) + 1:04d}"
         while identity in self.judged.seen:
             identity += "r"
+        engine = self.prepared.engine_of(plan.condition)
+        assert engine is not None, f"no engine for {plan.id}"
         planned = adapters.of(plan.condition.runtime).plan(
             plan.condition,
-            self.prepared.engine_of(plan.condition),
+            engine,
             trial=identity,
             run=self.id,
             cell=cell,
             index=index,
             timeouts=self.prepared.spec.timeouts,
+            environ=os.environ,
+            sample_devices=self.sampled,
         )
         self.writer.append("trial_started", self.id, {"trial": identity, "cell": cell, "index": index})
         spool = self.store.spool(identity)
@@ -108,18 +116,6 @@ class Run:
         if warming:
             self.judged.take(record)
         return record
-
-    def _eta(self, left: int) -> float | None:
-        if not self.trial_seconds:
-            return None
-        return left * sum(self.trial_seconds) / len(self.trial_seconds)
-
-    def _tell_cost(self, left: int) -> None:
-        seconds = self.trial_seconds[0]
-        self.progress.note(
-            f"{left} trials to go; the first took {seconds:.1f} s, so expect about {duration(left * seconds)} "
-            "if they all take as long"
-        )
 
 
 def shelf(store: Store) -> Put:
@@ -138,8 +134,10 @@ def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = Fal
     A changed binary or model refuses to resume (UsageError) unless `new` starts another run. Ctrl-C and SIGTERM
     raise Interrupted with everything recorded so far kept.
     """
-    for text in orphans.sweep():
-        progress.note(text)
+    killed, left = orphans.sweep()
+    for orphan in killed:
+        fate = "cannot be killed" if orphan in left else "was killed"
+        progress.note(f"a process left over from trial {orphan.trial} (pid {orphan.pid}) {fate}")
     identity = _unfinished(prepared, store, new=new)
     if identity is not None and not new and _complete(store, identity, prepared):
         progress.note(f"run {identity} of this spec is complete already; --new runs it again")
@@ -174,6 +172,7 @@ def _opening(prepared: Prepared) -> dict[str, object]:
             "engines": prepared.engines,
             "model": prepared.model,
             "lacking": prepared.lacking,
+            "probes": prepared.probes,
             "host": describe_host(),
         }
     )
@@ -229,11 +228,3 @@ def _signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def duration(seconds: float) -> str:
-    """`40 s`, `12 min`, `3.5 h`, `2.1 days`."""
-    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 2 * size or (unit == "days" and seconds >= size):
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stillruns.errors import UsageError
-from stillruns.lab import judging, reading
+from stillruns.lab import judging, once, reading
 from stillruns.model.evidence import parse_ref
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
@@ -71,6 +71,12 @@ def _find_record(store: Store, name: str) -> Record:
 
 
 def _verdict(store: Store, record: TrialRecord) -> TrialVerdict:
+    body = judging.first_record(store, record.run)
+    if body.get("form") == "once":
+        seen = once.judged(store, record, body)
+        return TrialVerdict(
+            record.trial, record.cell, 0, seen.outcome, seen.applied, None, None, seen.tokens_per_second, seen.seconds
+        )
     start = judging.opening(store, record.run)
     judged = judging.Judged(store, record.run, start.plans, start.spec.backends, start.engines)
     for verdict in (*judged.verdicts, *judged.warming):

@@ -17,7 +17,7 @@ from stillruns.errors import SpecError
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.condition import Layers
 from stillruns.model.spec import AxisValue, BackendSpec, HypothesisSpec, Spec, StopRule, Timeouts
-from stillruns.store.ids import digest
+from stillruns.store.ids import spec_digest
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -143,8 +143,7 @@ def parse(text: str, path: Path) -> Spec:
 
 def freeze(spec: Spec) -> Spec:
     """The spec with the digest of its canonical form, which leaves out the path that it was read from."""
-    body = msgspec.to_builtins(dataclasses.replace(spec, path="", sha256=""))
-    return dataclasses.replace(spec, sha256=digest(body))
+    return dataclasses.replace(spec, sha256=spec_digest(msgspec.to_builtins(spec)))
 
 
 def _readable(message: str) -> str:

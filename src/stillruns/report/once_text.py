@@ -60,7 +60,9 @@ def headline(result: OnceResult) -> str:
 
 def ending(result: OnceResult) -> str:
     """How it ended, and who ended it."""
-    text = f"{result.outcome.kind.value} in phase {result.outcome.phase.value}"
+    text = result.outcome.kind.value
+    if result.outcome.kind is not OutcomeKind.OK:
+        text += f" in phase {result.outcome.phase.value}"
     if result.outcome.detail:
         text += f" ({visible(result.outcome.detail)})"
     text += f" after {result.seconds:.1f} s"

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 
 from stillruns.model.absence import Absence
+from stillruns.model.outcome import OutcomeKind
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
 from stillruns.report.columns import columns, visible
@@ -20,7 +21,8 @@ def text(record: TrialRecord, verdict: TrialVerdict, excerpts: Mapping[str, str]
         f"started  {record.started}, ran {verdict.seconds:.2f} s",
         f"command  {visible(shlex.join(record.argv))}",
         "",
-        f"outcome  {verdict.outcome.kind.value} in {verdict.outcome.phase.value}"
+        f"outcome  {verdict.outcome.kind.value}"
+        + ("" if verdict.outcome.kind is OutcomeKind.OK else f" in {verdict.outcome.phase.value}")
         + (f" ({visible(verdict.outcome.detail)})" if verdict.outcome.detail else ""),
     ]
     if verdict.outcome.components:

@@ -375,7 +375,7 @@ _HANDLERS: dict[str, Callable[[State, Event], object]] = {
     "cuda_device": lambda state, event: state.seen.cuda(event),
     "vulkan_device": lambda state, event: state.seen.vulkan(event),
     "listed_device": lambda state, event: state.seen.listed(event),
-    "device_used": lambda state, event: state.side_load or state.seen.used(event),
+    "device_used": lambda state, event: None if state.side_load else state.seen.used(event),
     "main_device": lambda state, event: state.seen.main(event),
     "backend_used": lambda state, event: state.seen.backend_used(event),
 }
