@@ -100,7 +100,7 @@ from stillruns.store.opening import open_store
 opened = []
 sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
 store = open_store(Path(sys.argv[1]), create=False)
-print(len(list(store.records(sys.argv[2]))))
+print(len(list(store.records(sys.argv[2] or None, sys.argv[3] or None))))
 print(sum(name.endswith(".jsonl") for name in opened))
 """
 
@@ -109,7 +109,22 @@ def test_reads_only_the_runs_own_journals(filled: tuple[Path, tuple[object, ...]
     """`records(run)` opens no journal of another run."""
     path, _ = filled
     for run in open_store(path).runs():
-        assert python(WATCH, path, run.run).split() == ["10" if run.ended else "9", "1"]
+        assert python(WATCH, path, run.run, "").split() == ["10" if run.ended else "9", "1"]
+
+
+def test_reads_only_files_with_the_kind(tmp_path: Path) -> None:
+    """A kind that is in one file of a long run costs one file; a damaged file is not passed over for that."""
+    store = open_store(tmp_path / "s")
+    with store.writer() as writer:
+        writer.append("run_started", "r", {"name": "long"})
+        for _ in range(10):
+            writer.append("trial_ended", "r", {"pad": "x" * 1_000_000})
+    store.runs()
+    assert python(WATCH, store.path, "", "run_started").split() == ["1", "1"]
+    file = sorted((store.path / "journal").iterdir())[1]
+    file.write_bytes(file.read_bytes().replace(b'"kind":"trial_ended"', b'"kind":"run_started"', 1))
+    with pytest.raises(StoreDamaged):
+        list(open_store(store.path).records(kind="run_started"))
 
 
 def test_summaries(tmp_path: Path) -> None:

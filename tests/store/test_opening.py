@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
-from store_helpers import answers, fill, python, small_disk, snapshot
+from store_helpers import answers, fill, python, small_disk, snapshot, start
 
 from stillruns.errors import StoreDamaged, StoreError, StoreNewer
 from stillruns.store.migrations import VERSION, Migration, migrate, read_version
@@ -106,10 +105,11 @@ def test_migrations(tmp_path: Path) -> None:
 def test_two_creators(tmp_path: Path) -> None:
     """Processes that create the same store at the same time all get it."""
     code = OPEN + "print(open_store(Path(sys.argv[1])).put_bytes(b'x').bytes)"
-    argv = ["sh", "-c", f'for i in 1 2 3 4; do "$PY" -c "{code}" "{tmp_path}/s" & done; wait']
-    env = {**os.environ, "PY": sys.executable, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
-    assert done.stdout.split() == ["1"] * 4, done.stderr
+    for child in [start("-c", code, tmp_path / "s") for _ in range(4)]:
+        with child:
+            out, err = child.communicate(timeout=60)
+        assert out == b"1\n", err.decode()
+    assert verify(tmp_path / "s").problems == ()
 
 
 @pytest.mark.parametrize("indexed", [True, False])

@@ -28,7 +28,11 @@ def main() -> None:
             else:
                 blob = store.put_bytes(content)
             evidence = {"id": "s0", "kind": "stdout", "sha256": blob.sha256, "bytes": blob.bytes, "source": "test"}
-            record = writer.append("trial_ended", run, {"number": number, "pad": "x" * (600_000 if number % 6 == 5 else 3000), "evidence": [evidence]})
+            record = writer.append(
+                "trial_ended",
+                run,
+                {"number": number, "pad": "x" * (600_000 if number % 6 == 5 else 3000), "evidence": [evidence]},
+            )
             os.write(1, f"{record.sha256} {blob.sha256}\n".encode())
 
 
