@@ -55,11 +55,11 @@ def digest(obj: object) -> str:
 
 
 def spec_digest(spec: object) -> str:
-    """Digest of a spec (a `model.Spec` or its JSON form). Its `path` and `sha256` fields are left out: where a spec
-    was read from does not change what it asks."""
+    """Digest of a spec (a `model.Spec` or its JSON form). Its `path` and `sha256` are taken as empty texts: where a
+    spec was read from does not change what it asks."""
     plain = msgspec.to_builtins(spec, str_keys=True, order="deterministic")
     if isinstance(plain, dict):
-        plain = {key: value for key, value in plain.items() if key not in ("path", "sha256")}
+        plain = {key: "" if key in ("path", "sha256") else value for key, value in plain.items()}
     return digest(plain)
 
 

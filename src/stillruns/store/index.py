@@ -31,14 +31,14 @@ _WAIT_SECONDS = 0.5
 
 
 class RunFacts(msgspec.Struct):
-    """What one file tells of one run. `last` is the kind of the last run_started or run_ended, `ended` its time."""
+    """What one file tells of one run: records by kind; `last` is the kind of the last run_started or run_ended,
+    `ended` its time."""
 
-    records: int = 0
+    kinds: dict[str, int] = msgspec.field(default_factory=dict)
     name: str = ""
     started: str = ""
     last: str = ""
     ended: str = ""
-    trials: int = 0
 
 
 class FileFacts(msgspec.Struct):
@@ -58,14 +58,13 @@ class FileFacts(msgspec.Struct):
 
 def _note(facts: FileFacts, line: Line) -> None:
     run = facts.runs.setdefault(line.run, RunFacts())
-    run.records += 1
+    run.kinds[line.kind] = run.kinds.get(line.kind, 0) + 1
     if line.kind == "run_started":
         body = line.decode()
         run.name = run.name or str(body.get("name", ""))
         run.started = run.started or line.at
     if line.kind in ("run_started", "run_ended"):
         run.last, run.ended = line.kind, line.at
-    run.trials += line.kind == "trial_ended"
 
 
 def read_facts(file: JournalFile, known: FileFacts | None) -> FileFacts:
@@ -133,18 +132,25 @@ class Index:
                 named[writer] = max(head.seq, named.get(writer, -1))
         return {w: h for w, h in heads.items() if h.seq > named.get(w, -1) and w not in damaged}
 
-    def files_of(self, run: str | None) -> Iterator[tuple[JournalFile, FileFacts]]:
-        """The files that hold records of the run (all files for None), in journal order.
+    def files_of(self, run: str | None, kind: str | None) -> Iterator[JournalFile]:
+        """The files that hold records of the run and of the kind (None: any), in journal order.
 
         A damaged file of which nothing can be read may hold anything, so it is among them. StoreDamaged when a file
         that should stand before one of them is not there, or is not what it follows.
         """
         before: tuple[JournalFile, FileFacts] | None = None
         for file, facts in self.files.values():
-            if run is None or run in facts.runs or (facts.bad and not facts.runs):
+            if _may_hold(facts, run, kind):
                 _connected(before, file, facts)
-                yield file, facts
+                yield file
             before = (file, facts)
+
+
+def _may_hold(facts: FileFacts, run: str | None, kind: str | None) -> bool:
+    runs = list(facts.runs.values()) if run is None else [facts.runs[run]] if run in facts.runs else []
+    if facts.bad:
+        return bool(runs) or not facts.runs
+    return any(kind is None or kind in found.kinds for found in runs)
 
 
 def _connected(before: tuple[JournalFile, FileFacts] | None, file: JournalFile, facts: FileFacts) -> None:

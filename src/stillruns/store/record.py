@@ -139,5 +139,5 @@ def _decode_slowly(line: bytes) -> Line | None:
     try:
         fields = json.loads(line)
         return msgspec.convert({**fields, "body": msgspec.Raw(_dumps(fields["body"]))}, Line)
-    except (ValueError, KeyError, TypeError, RecursionError):  # msgspec's errors are ValueErrors
+    except (ValueError, KeyError, TypeError, RecursionError, msgspec.MsgspecError):
         return None

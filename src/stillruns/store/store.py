@@ -72,7 +72,7 @@ class Store:
     def lines(self, run: str | None = None, kind: str | None = None) -> Iterator[Line]:
         """Records with their bodies still as bytes (`Line.decode`), one at a time; see `records`."""
         self._index.refresh()
-        for file, _ in list(self._index.files_of(run)):
+        for file in list(self._index.files_of(run, kind)):
             for step in walk(file):
                 if isinstance(step, Bad):
                     raise StoreDamaged(
@@ -83,7 +83,7 @@ class Store:
                     yield step.line
 
     def records(self, run: str | None = None, kind: str | None = None) -> Iterator[Record]:
-        """Records in the order of the journal, read one at a time; only files that hold the run are opened.
+        """Records in the order of the journal, read one at a time; only files that hold such are opened.
 
         The order of one run's records is the order in which they were appended, also over several processes that
         worked on it one after the other. Every record's digest and place are checked on the way: StoreDamaged at the
@@ -101,7 +101,11 @@ class Store:
                 old = found.get(run) or RunSummary(run, "", "", None, 0)
                 ended = (fact.ended if fact.last == "run_ended" else None) if fact.last else old.ended
                 found[run] = RunSummary(
-                    run, old.name or fact.name, old.started or fact.started, ended, old.trials + fact.trials
+                    run,
+                    old.name or fact.name,
+                    old.started or fact.started,
+                    ended,
+                    old.trials + fact.kinds.get("trial_ended", 0),
                 )
         return tuple(found[run] for run in sorted(found) if run)
 

@@ -181,10 +181,10 @@ def _record(search: _Search, where: str, line: Line) -> None:
 
 
 def _spec(search: _Search, where: str, run: str, body: dict[str, object]) -> None:
-    claimed = body.get("spec_sha256")
-    if claimed is None and "spec" not in body:
+    if "spec" not in body:  # a command run once has none
         return
-    derived = spec_digest(body.get("spec"))
+    claimed = body.get("spec_sha256")
+    derived = spec_digest(body["spec"])
     if derived != claimed:
         search.problem(where, f"the spec's canonical form gives {derived}, but the record says {claimed}")
     found = RUN_ID.match(run)

@@ -58,7 +58,7 @@ def encode_trial(record: TrialRecord) -> dict[str, object]:
 
 
 def decode_trial(plain: object) -> TrialRecord:
-    """The inverse of `encode_trial`. Raises msgspec.ValidationError (a ValueError) for what is no trial record."""
+    """The inverse of `encode_trial`. Raises msgspec.ValidationError for what is no trial record."""
     fields = msgspec.convert(plain, _FIELDS)
     values = {name: getattr(fields, name) for name in _FIELDS.__struct_fields__}
     core = values["core"]
@@ -75,7 +75,7 @@ def _core(plain: dict[str, object]) -> CoreResult:
 def _trial(record: Record) -> TrialRecord:
     try:
         return decode_trial(record.body.get("record"))
-    except ValueError as error:
+    except (ValueError, msgspec.MsgspecError) as error:
         raise StoreDamaged(
             f"record {record.seq} of {record.writer} holds no trial that this version can read ({error}); "
             "upgrade stillruns if a newer one wrote it."
