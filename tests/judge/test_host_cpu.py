@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from stillruns.judge.host_cpu import compare, missing
 
-HASWELL = frozenset(
-    ["fpu", "sse", "sse2", "pni", "ssse3", "sse4_1", "sse4_2", "fma", "avx", "avx2", "f16c", "bmi1", "bmi2", "movbe"]
-)
-SAPPHIRE = HASWELL | set(
-    ["avx512f", "avx512dq", "avx512cd", "avx512bw", "avx512vl", "avx512vbmi", "avx512_vnni", "avx512_bf16"]
-)
+HASWELL = frozenset({"pni", "ssse3", "sse4_1", "sse4_2", "fma", "avx", "avx2", "f16c", "bmi1", "bmi2"})
+AVX512 = {"avx512f", "avx512dq", "avx512cd", "avx512bw", "avx512vl"}
+SAPPHIRE = HASWELL | AVX512 | {"avx512vbmi", "avx512_vnni", "avx512_bf16"}
 PLAIN = dict.fromkeys(["SSE3", "SSSE3", "AVX", "AVX2", "F16C", "FMA", "BMI2", "LLAMAFILE", "OPENMP", "REPACK"], "1")
 WIDE = {**PLAIN, "AVX512": "1", "AVX512_VBMI": "1", "AVX512_VNNI": "1"}
 
