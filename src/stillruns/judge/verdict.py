@@ -46,7 +46,7 @@ def trial(
         applied=proof,
         placement=placement,
         agreement=output,
-        tokens_per_second=_speed(facts, answered),
+        tokens_per_second=speed(facts, answered),
         seconds=record.end.seconds if record.end is not None else record.sighting.ended_at,
     )
 
@@ -88,7 +88,7 @@ def _wrong(ended: Outcome, output: Agreement) -> Outcome:
     )
 
 
-def _speed(facts: ServerFacts | Absence, answered: Answered | Absence) -> float | None:
+def speed(facts: ServerFacts | Absence, answered: Answered | Absence) -> float | None:
     """Generated tokens per second of the server's own evaluation time: from the answer, else from its log."""
     if isinstance(answered, Answered) and answered.predicted_per_second is not None:
         return answered.predicted_per_second
