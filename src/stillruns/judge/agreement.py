@@ -23,15 +23,15 @@ EQUAL = 1e-6
 """Nats; below it two printed log-probabilities are the same number (single precision, printed in decimal)."""
 
 FACTOR_TOLERATED = 10.0
-LEAST_TOLERATED = 0.1
+LEAST_TOLERATED = 0.3
 MOST_TOLERATED = 0.5
 FACTOR_NEVER_FLAGGED = 2.0
-"""Tolerated is ten times the floor, but at least 0.1 nats (half precision on the device), and at most 0.5 nats,
-unless the floor itself is so high that twice the floor is more; never more than what may be broken."""
+"""Tolerated is ten times the floor, but at least 0.3 nats (other precision on the device), and at most 0.5 nats,
+unless the floor itself is so high that twice the floor is more."""
 
-FACTOR_BROKEN = 5.0
-LEAST_BROKEN = 0.8
-"""Beyond 0.8 nats, and five times the floor, the answer is wrong."""
+FACTOR_BROKEN = 3.0
+LEAST_BROKEN = 0.6
+"""Beyond 0.6 nats, and three times the floor, the answer is wrong."""
 
 _NO_PROBABILITY = -1e30
 """llama-server prints the lowest float for a probability of zero; such an entry measures nothing."""
@@ -71,6 +71,16 @@ def combine(floors: Iterable[Floor]) -> Floor:
         mean=sum(f.mean * f.tokens for f in known if f.mean is not None) / weight if weight else None,
         largest=_greatest(f.largest for f in known),
         tokens=sum(f.tokens for f in known),
+    )
+
+
+def floor_warning(floor: Floor) -> str | None:
+    """One sentence when the reference's own two paths differ by more than rounding ever did, else None."""
+    if floor.worst_token is None or floor.worst_token <= MOST_TOLERATED:
+        return None
+    return (
+        f"the reference's two CPU paths differ by {floor.worst_token:.2f} nats: this model is that sensitive, or one "
+        "of them is broken; outputs are compared with little power"
     )
 
 
@@ -124,8 +134,7 @@ def tolerated(floor: Floor | None) -> float:
     level = _level(floor)
     if level is None:
         return MOST_TOLERATED
-    limit = max(LEAST_TOLERATED, min(FACTOR_TOLERATED * level, MOST_TOLERATED), FACTOR_NEVER_FLAGGED * level)
-    return min(limit, LEAST_BROKEN)
+    return max(LEAST_TOLERATED, min(FACTOR_TOLERATED * level, MOST_TOLERATED), FACTOR_NEVER_FLAGGED * level)
 
 
 def broken(floor: Floor | None) -> float:

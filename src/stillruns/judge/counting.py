@@ -155,7 +155,7 @@ def _grouped(texts: list[str], *, always_counted: bool) -> list[str]:
         return [groups[0][0]]
     shown = [f"{number} x {text}" for text, number in groups[:2]]
     rest = sum(number for _, number in groups[2:])
-    return [*shown, f"{rest} other failures"] if rest else shown
+    return [*shown, f"{rest} more"] if rest else shown
 
 
 def short_failure(verdict: TrialVerdict) -> str:

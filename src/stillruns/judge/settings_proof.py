@@ -14,8 +14,8 @@ from stillruns.model.engine import Engine
 from stillruns.model.evidence import Ref
 
 _PADS = (32, 256)
-"""llama.cpp rounds the context up to a multiple of one of these (32 up to 2024, then 256), in
-src/llama-context.cpp."""
+"""llama.cpp rounds the context up to a multiple of 256 (seen in b10068 and b10434: 300 becomes 512), older builds to
+a multiple of 32 without flash attention (llama_kv_cache_get_padding)."""
 
 _LEAST_BATCH = 64
 """Builds of 2024 and 2025 raise a smaller batch to this (GGML_KQ_MASK_PAD)."""
@@ -136,7 +136,7 @@ def _batch(view: TrialView) -> FactorApplied | None:
     context = _number(view, "n_ctx")
     if got == asked:
         return yes(asked, got, "", ref)
-    if context is not None and asked > context[0] and got == context[0]:
+    if context is not None and asked > got and got in (context[0], view.condition.context):
         return yes(asked, got, f"batch {asked} clipped to the context's {got} by the runtime", ref)
     if asked < _LEAST_BATCH == got:
         return yes(asked, got, f"batch {asked} raised to {got} by the runtime", ref)
