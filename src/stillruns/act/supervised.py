@@ -112,7 +112,9 @@ class Supervised:
             return int(words[1]), float(words[2])
         if words[:1] == ["failed"]:
             raise EnvironmentLacks(proc.explain(program, int(words[1]), env))
-        raise EnvironmentLacks(f"{sys.executable} could not run the launcher {LAUNCHER}; check that both are readable")
+        raise EnvironmentLacks(
+            f"{sys.executable} could not run the launcher {LAUNCHER}; check that both are readable"
+        )
 
     def _listen(self) -> None:
         """Thread: read the launcher's lines until it has closed the socket."""

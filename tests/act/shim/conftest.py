@@ -21,7 +21,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if found:
             metafunc.parametrize("server", found, ids=[f"server{i}" for i in range(len(found))])
         else:
-            skip = pytest.mark.skip(reason="no llama-server: install the extra `engine`, or set STILLRUNS_LLAMA_SERVER")
+            skip = pytest.mark.skip(
+                reason="no llama-server: install the extra `engine`, or set STILLRUNS_LLAMA_SERVER"
+            )
             metafunc.parametrize("server", [pytest.param(None, marks=skip)], ids=["none"])
 
 

@@ -183,7 +183,9 @@ def test_preloaded_without_a_fault(server: Path, shim: Path, model: Path, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.vulkan
-def test_a_named_vulkan_function(server: Path, shim: Path, model: Path, tmp_path: Path, vulkan: dict[str, str]) -> None:
+def test_a_named_vulkan_function(
+    server: Path, shim: Path, model: Path, tmp_path: Path, vulkan: dict[str, str]
+) -> None:
     """No Vulkan instance: the server runs on the CPU without a word, which is the trap that `applied` exists for."""
     env = vulkan | faults.environment("symbol=vkCreateInstance:oom:1", shim)
     seen = live(server, model, tmp_path, env, args=("-ngl", "99"), patience=30)
