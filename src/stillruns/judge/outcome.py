@@ -68,7 +68,7 @@ class _Seen:
     @property
     def supervised(self) -> bool:
         """The user's own command, not a trial of a cell: no request of ours belongs to it."""
-        return not self.record.cell
+        return self.record.cell in ("", "once")
 
     @property
     def signal(self) -> str | None:
@@ -102,6 +102,8 @@ class _Seen:
         """The phase that the log reached; a clean-up after a failed load is not where it failed."""
         if self.facts is None:
             return Phase.UNKNOWN
+        if self.facts.lines == 0 and not self.ready and "--log-disable" not in self.record.argv:
+            return Phase.INIT  # not one line: the first comes with the command line and the devices
         if self.facts.last_phase is not Phase.TEARDOWN or self.record.sighting.stop_sent_at is not None:
             return self.facts.last_phase
         spans = [s.phase for s in self.facts.phases if s.phase is not Phase.TEARDOWN]
@@ -277,5 +279,7 @@ def _answer(seen: _Seen) -> _Manner | None:
 
 def _sanity(seen: _Seen) -> _Manner | None:
     if seen.answered is not None and has_nan(seen.answered):
-        return _Manner(OutcomeKind.WRONG_OUTPUT, Phase.DECODE, "NaN")
+        first = seen.answered.probs[0] if seen.answered.probs else None
+        from_the_start = first is not None and first.logprob is None
+        return _Manner(OutcomeKind.WRONG_OUTPUT, Phase.PROMPT if from_the_start else Phase.DECODE, "NaN")
     return None
