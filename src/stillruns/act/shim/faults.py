@@ -27,9 +27,9 @@ class Fault:
     `does` says what really happens. `outcome` and `judged_phase` are what a judgement of the trial has to say,
     `signal` the signal it has to name. `ends` holds the ends of the process that are right: signal names, `exit N`;
     SIGKILL for a hang is ours. `http` is the status of the completion request, None where the connection broke or
-    nothing could be asked. `orphans` is how many processes are left behind to be found. `also` is a second outcome that
-    is right, where the evidence may be lost with the process: llama.cpp logs from a thread of its own, so the last
-    lines before a signal are not always written.
+    nothing could be asked. `orphans` is how many processes are left behind to be found. `also` is a second
+    outcome that is right, where the evidence may be lost with the process: llama.cpp logs from a thread of its own, so
+    the last lines before a signal are not always written.
     """
 
     phase: Phase
