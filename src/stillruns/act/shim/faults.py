@@ -28,7 +28,7 @@ class Fault:
     `signal` the signal it has to name. `ends` holds the ends of the process that are right: signal names, `exit N`;
     SIGKILL for a hang is ours. `http` is the status of the completion request, None where the connection broke or
     nothing could be asked. `orphans` is how many processes are left behind to be found. `also` is a second
-    outcome that is right, where the evidence may be lost with the process: llama.cpp logs from a thread of its own, so
+    outcome that is right, where evidence may be lost with the process: llama.cpp logs from a thread of its own, so
     the last lines before a signal are not always written.
     """
 
