@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PATIENT, SERVER, Shelf, carriers, named, wait_until  # type: ignore[import-not-found]
+from act_helpers import PATIENT, SERVER, Shelf, carriers, named, wait_until
 
 from stillruns.act import orphans, trial
 from stillruns.act.environment import build, harness_identity

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import Shelf  # type: ignore[import-not-found]
+from act_helpers import Shelf
 
 from stillruns.act import trial
 from stillruns.act.subreaper import is_subreaper
