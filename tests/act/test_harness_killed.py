@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from act_helpers import PATIENT, SERVER, Shelf, carriers, named, wait_until
 
-from conftest import PATIENT, SERVER, Shelf, carriers, named, wait_until  # type: ignore[import-not-found]
 from stillruns.act import orphans, trial
 from stillruns.act.environment import build, harness_identity
 from stillruns.act.launcher import children

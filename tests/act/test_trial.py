@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from act_helpers import Shelf
 
-from conftest import Shelf  # type: ignore[import-not-found]
 from stillruns.act import trial
 from stillruns.act.subreaper import is_subreaper
 from stillruns.errors import EnvironmentLacks

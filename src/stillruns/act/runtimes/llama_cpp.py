@@ -39,8 +39,7 @@ FIRST_DEVICE = {
     Backend.METAL: "Metal",
     Backend.RPC: "RPC0",
 }
-"""The device to ask for when the binary lists none of the backend: it then refuses to start, which is better than a
-silent run on the CPU."""
+"""The device to ask for when the binary could not be asked what it has: without one, it refuses to start."""
 
 
 class LlamaCpp:
