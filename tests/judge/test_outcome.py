@@ -54,9 +54,7 @@ def test_a_crash_in_each_phase(changes: dict[str, Any], phase: Phase) -> None:
     where = core("/opt/lib/libggml-vulkan.so")
     whole = phase is Phase.TEARDOWN
     fields = {"end": died("SIGSEGV"), "core": where, **changes}
-    seen = judge(
-        record(**fields), died_in_load() if changes is EARLY else facts(), answered() if whole else NO_ANSWER
-    )
+    seen = judge(record(**fields), died_in_load() if changes is EARLY else facts(), answered() if whole else NO_ANSWER)
     assert (seen.kind, seen.phase, seen.signal) == (OutcomeKind.CRASH, phase, "SIGSEGV")
     assert seen.detail == f"SIGSEGV in {phase.value}, libggml-vulkan.so+0x1f40"
     assert seen.components == (Component.GGML_BACKEND,)
@@ -217,7 +215,9 @@ def test_nan_is_a_wrong_output() -> None:
     """A null log-probability is a wrong output, with no reference needed."""
     bad = answered([1, 0], probs=(TokenProb(1, -0.1), TokenProb(0, None)))
     seen = judge(record(), facts(), bad)
-    assert (seen.kind, seen.detail) == (OutcomeKind.WRONG_OUTPUT, "NaN in decode")
+    assert (seen.kind, seen.phase, seen.detail) == (OutcomeKind.WRONG_OUTPUT, Phase.DECODE, "NaN in decode")
+    at_once = answered([0], probs=(TokenProb(0, None),))
+    assert judge(record(), facts(), at_once).phase is Phase.PROMPT
 
 
 def test_interrupted() -> None:
