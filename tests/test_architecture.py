@@ -124,7 +124,9 @@ def test_module(path: Path) -> None:
             assert not broad or name in BROAD_EXCEPT_OK, f"{name}:{node.lineno}: broad except"
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if p.name != "__main__.py"], ids=lambda p: str(p.relative_to(SRC)))
+@pytest.mark.parametrize(
+    "path", [p for p in MODULES if p.name != "__main__.py"], ids=lambda p: str(p.relative_to(SRC))
+)
 def test_docstrings(path: Path) -> None:
     """Every module and every public class and function says what it is for."""
     tree = ast.parse(path.read_text())

@@ -48,7 +48,9 @@ def small(version: int = 3, order: str = "<") -> bytes:
         key(b"i64", 11, struct.pack(order + "q", -4)),
         key(b"f64", 12, struct.pack(order + "d", 0.25)),
         key(b"short", 9, struct.pack(f"{order}I{number}3i", 5, 3, 1, 2, 3)),
-        key(b"names", 9, struct.pack(f"{order}I{number}", 8, 2) + text(b"a", long, order) + text(b"\xff", long, order)),
+        key(
+            b"names", 9, struct.pack(f"{order}I{number}", 8, 2) + text(b"a", long, order) + text(b"\xff", long, order)
+        ),
         key(
             b"tokens",
             9,

@@ -54,7 +54,9 @@ def test_a_crash_in_each_phase(changes: dict[str, Any], phase: Phase) -> None:
     where = core("/opt/lib/libggml-vulkan.so")
     whole = phase is Phase.TEARDOWN
     fields = {"end": died("SIGSEGV"), "core": where, **changes}
-    seen = judge(record(**fields), died_in_load() if changes is EARLY else facts(), answered() if whole else NO_ANSWER)
+    seen = judge(
+        record(**fields), died_in_load() if changes is EARLY else facts(), answered() if whole else NO_ANSWER
+    )
     assert (seen.kind, seen.phase, seen.signal) == (OutcomeKind.CRASH, phase, "SIGSEGV")
     assert seen.detail == f"SIGSEGV in {phase.value}, libggml-vulkan.so+0x1f40"
     assert seen.components == (Component.GGML_BACKEND,)

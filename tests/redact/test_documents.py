@@ -50,7 +50,9 @@ def test_own_documents_keep_their_excerpts() -> None:
     """In this program's own documents `text` is an excerpt of a log: it is redacted as text, not dropped."""
     document = {"key_line": {"ref": "s0:L12", "text": "SIGSEGV in /home/alice/llama"}}
     done, _ = redact_document(document, REDACTOR, prompts=frozenset(), completions=frozenset())
-    assert re.fullmatch(r"\{'key_line': \{'ref': 's0:L12', 'text': 'SIGSEGV in /home/<user:\w+>/llama'\}\}", str(done))
+    assert re.fullmatch(
+        r"\{'key_line': \{'ref': 's0:L12', 'text': 'SIGSEGV in /home/<user:\w+>/llama'\}\}", str(done)
+    )
 
 
 def test_event_stream_keeps_its_lines() -> None:
@@ -62,8 +64,14 @@ def test_event_stream_keeps_its_lines() -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=20) | st.sampled_from(["/home/bob/x", "a@b.example"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["prompt", "env", "x", "text"]), inner),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=20)
+    | st.sampled_from(["/home/bob/x", "a@b.example"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["prompt", "env", "x", "text"]), inner)
+    ),
     max_leaves=8,
 )
 

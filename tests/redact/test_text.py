@@ -185,7 +185,9 @@ def test_common_words_as_names_are_told() -> None:
     """A host called `vega` would blank the card's name: it goes only where a name stands, and the caller is told."""
     assert REDACTOR.names_only_in_context() == ("ollama", "vega")
     done = redact("Mar 08 21:22:55 vega kernel: amdgpu vega20 on vega\n/home/ollama/x", REDACTOR)
-    assert re.fullmatch(r"Mar 08 21:22:55 <host:\w{6}> kernel: amdgpu vega20 on vega\n/home/<user:\w{6}>/x", done.text)
+    assert re.fullmatch(
+        r"Mar 08 21:22:55 <host:\w{6}> kernel: amdgpu vega20 on vega\n/home/<user:\w{6}>/x", done.text
+    )
 
 
 def test_key_blocks_keep_their_lines() -> None:

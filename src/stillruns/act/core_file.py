@@ -35,7 +35,9 @@ def find(folder: Path, pid: int, before: frozenset[str] = frozenset()) -> Path |
     pattern = _pattern()
     if pattern.startswith("|"):
         handler = pattern[1:].split()[0] if pattern[1:].split() else "a program"
-        hint = f"`coredumpctl dump {pid}` may have it" if "systemd" in handler else f"look where {handler} keeps cores"
+        hint = (
+            f"`coredumpctl dump {pid}` may have it" if "systemd" in handler else f"look where {handler} keeps cores"
+        )
         return Absence(AbsenceReason.NOT_COLLECTED, f"the kernel hands cores to {handler}", hint)
     if "/" in pattern or "%" in pattern or pattern != "core":
         hint = "look there, or set kernel.core_pattern to `core`"

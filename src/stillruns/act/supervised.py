@@ -65,6 +65,7 @@ class Supervised:
         self._reap_seconds = reap_seconds
         self._trial = env.get(TRIAL, "")
         self._closed = False
+        self._known: dict[int, int | None] = {}
         ours, theirs = socket.socketpair()
         self._control = ours
         with theirs:
@@ -111,7 +112,9 @@ class Supervised:
             return int(words[1]), float(words[2])
         if words[:1] == ["failed"]:
             raise EnvironmentLacks(proc.explain(program, int(words[1]), env))
-        raise EnvironmentLacks(f"{sys.executable} could not run the launcher {LAUNCHER}; check that both are readable")
+        raise EnvironmentLacks(
+            f"{sys.executable} could not run the launcher {LAUNCHER}; check that both are readable"
+        )
 
     def _listen(self) -> None:
         """Thread: read the launcher's lines until it has closed the socket."""
@@ -146,6 +149,15 @@ class Supervised:
     def _say(self, word: bytes) -> None:
         with contextlib.suppress(OSError):
             self._control.send(word + b"\n")
+
+    def family(self) -> list[int]:
+        """Living processes below the launcher, the server first. Each is remembered with its start, so that it can be
+        swept even when the launcher is killed and it has left the server's session and environment."""
+        pids = processes.descendants(self.launcher.pid)
+        for pid in pids:
+            if pid not in self._known:
+                self._known[pid] = processes.start_ticks(pid)
+        return pids
 
     def alive(self) -> bool:
         """Whether the server has not ended as far as we know."""
@@ -221,7 +233,9 @@ class Supervised:
         self.orphans_killed = len(killed - {self.pid})
 
     def _belongs(self, pid: int) -> bool:
-        """By the marker, or by the server's session for a process that cleared its environment."""
+        """By having been seen below the launcher, by the marker, or by the server's session."""
+        if pid in self._known and self._known[pid] == processes.start_ticks(pid):
+            return True
         if pid == self.pid or (self._trial and processes.environment(pid).get(TRIAL) == self._trial):
             return True
         try:

@@ -233,7 +233,7 @@ class _Exchange:
         """Read the body to its end into the file, moving the deadline on with each token."""
         self.status = answer.status
         self.streams = "event-stream" in answer.headers.get("Content-Type", "")
-        with self.body.open("wb") as file:
+        with self.body.open("wb", buffering=0) as file:
             while piece := answer.read1(1 << 16):
                 file.write(piece)
                 self.bytes += len(piece)

@@ -35,7 +35,9 @@ class RunCommand(click.Command):
 @click.command(cls=RunCommand)
 @click.argument("spec", required=False, type=click.Path(path_type=Path))
 @click.option("--new", is_flag=True, help="Start a new run even where an unfinished one could go on.")
-@click.option("--fail-on", default="", help="Exit 1 on any of: crash, void, wrong, refuted (comma-separated), for CI.")
+@click.option(
+    "--fail-on", default="", help="Exit 1 on any of: crash, void, wrong, refuted (comma-separated), for CI."
+)
 @click.option("--keep-running", is_flag=True, help="With a command: let the server serve until Ctrl-C.")
 @click.option("--as-is", is_flag=True, help="With a command: add nothing to its environment, send it no request.")
 @common

@@ -15,7 +15,9 @@ from stillruns.store.opening import open_store
 
 @click.command()
 @click.argument("trial")
-@click.option("--log", "whole_log", is_flag=True, help="Print the trial's whole log, control characters made visible.")
+@click.option(
+    "--log", "whole_log", is_flag=True, help="Print the trial's whole log, control characters made visible."
+)
 @common
 def command(trial: str, whole_log: bool, as_json: bool, store_dir: Path | None) -> None:
     """What was asked, what was applied, how it ended, and where each statement comes from.

@@ -174,6 +174,24 @@ class _Cursor:
             raise FormatError(f"the GGUF file ends within {what}: {count} bytes needed, {self.left()} left", self.at)
         self.at += count
 
+    def skip_strings(self, count: int, what: str) -> None:
+        """Go past `count` strings; a vocabulary has some 10^5, so this runs over whole windows at a time."""
+        prefix = struct.Struct(self.order + ("Q" if self.long else "I"))
+        while count:
+            self.take(prefix.size, what)  # brings the window here
+            self.at -= prefix.size
+            window, start = self._window, self._start
+            place, last = self.at - start, len(window) - prefix.size
+            while count and place <= last:
+                (length,) = prefix.unpack_from(window, place)
+                if length > MAX_STRING:
+                    raise FormatError(f"{what} claims {length} bytes, more than any GGUF file has", start + place)
+                place += prefix.size + length
+                count -= 1
+            if start + place > self.size:
+                raise FormatError(f"the GGUF file ends within {what}", self.size)
+            self.at = start + place
+
     def number(self, code: str, width: int, what: str) -> int:
         """An integer of `width` bytes with struct's format letter `code`."""
         return int(struct.unpack(self.order + code, self.take(width, what))[0])
@@ -294,21 +312,17 @@ def _array(cursor: _Cursor, key: str, depth: int) -> tuple[Scalar, ...] | ArrayR
     elif count <= KEPT_ELEMENTS and depth == 1:
         return tuple(_lenient(cursor, key) for _ in range(count))
     else:
-        for _ in range(count):
-            cursor.skip(_length(cursor, key), f"a string of {key!r}")
+        cursor.skip_strings(count, f"a string of {key!r}")
     return ArrayRef(kind, count, start, cursor.at - start)
 
 
-def _length(cursor: _Cursor, key: str) -> int:
+def _lenient(cursor: _Cursor, key: str) -> str:
+    """A string of a vocabulary: not always UTF-8."""
     at = cursor.at
     length = cursor.count(f"a string of {key!r}")
     if length > MAX_STRING:
         raise FormatError(f"a string of {key!r} claims {length} bytes, more than any GGUF file has", at)
-    return length
-
-
-def _lenient(cursor: _Cursor, key: str) -> str:
-    return cursor.take(_length(cursor, key), f"a string of {key!r}").decode("utf-8", "replace")
+    return cursor.take(length, f"a string of {key!r}").decode("utf-8", "replace")
 
 
 def _alignment(metadata: dict[str, Value]) -> int:

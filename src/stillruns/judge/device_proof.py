@@ -63,7 +63,8 @@ def buffers_on(facts: ServerFacts, devices: Iterable[str], purpose: str = "") ->
         if (not purpose or b.purpose == purpose)
         and not on_host(b)
         and (
-            device_name(b.device) in names or (b.device.endswith("_Split") and backend_of_device(b.device) in backends)
+            device_name(b.device) in names
+            or (b.device.endswith("_Split") and backend_of_device(b.device) in backends)
         )
     )
 
@@ -163,7 +164,9 @@ def _early(view: TrialView) -> FactorApplied:
     core = view.record.core.modules if isinstance(view.record.core, CoreNotes) else ()
     for path in (*view.record.sighting.mapped_libraries, *core):
         if file_name(path).startswith((*wanted, *LIBRARIES.get(backend, ()))):
-            return yes(asked, file_name(path), f"{view.died_in()}, before the layer line; {file_name(path)} was mapped")
+            return yes(
+                asked, file_name(path), f"{view.died_in()}, before the layer line; {file_name(path)} was mapped"
+            )
     return unknown(asked, f"no sign of {asked}: {view.died_in()}, before any line or library of it")
 
 

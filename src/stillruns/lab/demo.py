@@ -27,7 +27,7 @@ def spec(store: Store, progress: Progress, *, trials: int = TRIALS, environ: Map
     for device in _first_of_each(asked.engine):
         backends.append(BackendSpec(id=backend_of_device(device.name).value, backend=backend_of_device(device.name)))
     if not any(b.backend is Backend.VULKAN for b in backends):
-        software = _software_vulkan(store, environ, progress)
+        software = software_vulkan(store, environ, progress)
         if software is not None:
             backends.append(software)
     return spec_file.freeze(
@@ -58,7 +58,7 @@ def _first_of_each(engine: Engine) -> list[Device]:
     return list(seen.values())
 
 
-def _software_vulkan(store: Store, environ: Mapping[str, str], progress: Progress) -> BackendSpec | None:
+def software_vulkan(store: Store, environ: Mapping[str, str], progress: Progress) -> BackendSpec | None:
     """Mesa's software Vulkan driver as a second backend, where there is one."""
     backend = BackendSpec(id="vulkan", backend=Backend.VULKAN, env=dict(SOFTWARE))
     asked = engines.question(backend, store, environ)

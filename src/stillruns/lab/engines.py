@@ -99,7 +99,9 @@ def first_device(backend: Backend, engine: Engine) -> str:
 def no_device(backend: BackendSpec, engine: Engine) -> str:
     """One sentence: the binary lists no device of that backend; its trials will show what it does then."""
     what = (
-        "cannot list its devices" if isinstance(engine.devices, Absence) else f"lists no {backend.backend.value} device"
+        "cannot list its devices"
+        if isinstance(engine.devices, Absence)
+        else f"lists no {backend.backend.value} device"
     )
     hint = ""
     if backend.backend is Backend.VULKAN and "GGML_VK_VISIBLE_DEVICES" not in backend.env:

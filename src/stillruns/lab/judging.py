@@ -156,7 +156,9 @@ def opening(store: Store, run: str) -> Opening:
     """What a matrix was started with. Raises UsageError when the run is none, or is not there."""
     body = first_record(store, run)
     if body.get("form") == "once":
-        raise UsageError(f"{run} is a single supervised command, not a matrix; see it with: stillruns show {run}.0001")
+        raise UsageError(
+            f"{run} is a single supervised command, not a matrix; see it with: stillruns show {run}.0001"
+        )
     return Opening(
         msgspec.convert(body["spec"], Spec),
         msgspec.convert(body["plans"], tuple[CellPlan, ...]),

@@ -34,8 +34,12 @@ def resolve(name: str, store: Store) -> ModelFile:
     if path.is_dir():
         raise SpecError(f"the model {path} is a folder; give the .gguf file in it")
     if not path.is_file():
-        raise EnvironmentLacks(f"no model file at {path}; give a GGUF file, or synth:llama?layers=4 for one made here")
+        raise EnvironmentLacks(
+            f"no model file at {path}; give a GGUF file, or synth:llama?layers=4 for one made here"
+        )
     try:
-        return ModelFile(name, str(path.resolve()), digest_file(path, store.cache_dir("digests")), path.stat().st_size)
+        return ModelFile(
+            name, str(path.resolve()), digest_file(path, store.cache_dir("digests")), path.stat().st_size
+        )
     except PermissionError as error:
         raise EnvironmentLacks(f"the model {path} is not readable; run as a user who may read it") from error

@@ -70,7 +70,9 @@ class Run:
     def _warm(self) -> None:
         """One uncounted trial a cold shader cache: compiling shaders is not what a trial measures."""
         for plan in reference.cold(self.prepared):
-            self.progress.note(f"warming the shader cache of {plan.condition.backend_id} with one trial (not counted)")
+            self.progress.note(
+                f"warming the shader cache of {plan.condition.backend_id} with one trial (not counted)"
+            )
             record = self._execute(plan, warming=True)
             reference.mark_warm(self.prepared, plan, record)
 

@@ -153,7 +153,9 @@ def _readable(message: str) -> str:
 
 def _model(model: str, path: Path) -> str:
     if not model:
-        raise SpecError(f"{path}: experiment.model is empty; give a GGUF file, a model's name, or synth:llama?layers=4")
+        raise SpecError(
+            f"{path}: experiment.model is empty; give a GGUF file, a model's name, or synth:llama?layers=4"
+        )
     if model.startswith("synth:"):
         return model
     near = path.parent / model

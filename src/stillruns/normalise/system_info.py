@@ -15,6 +15,7 @@ def features(line: str) -> dict[str, str]:
     left out. Empty for a line of another form.
     """
     found: dict[str, str] = {}
+    line = line.replace('system_info="', "|", 1)  # the server's own form of early 2024
     backend = "CPU"
     for segment in line.split("|")[1:]:
         name, colon, rest = segment.partition(" : ")

@@ -94,7 +94,9 @@ RULES: tuple[Rule, ...] = (
         ("://",),
     ),
     rule("token-form", rf"{_START}(?P<value>{_KNOWN_FORMS})(?![A-Za-z0-9])", "secret", _ANCHORS),
-    rule("sk-token", rf"{_START}(?P<value>sk-[A-Za-z0-9_-]{{20,255}})(?![A-Za-z0-9])", "secret", ("sk-",), _has_digit),
+    rule(
+        "sk-token", rf"{_START}(?P<value>sk-[A-Za-z0-9_-]{{20,255}})(?![A-Za-z0-9])", "secret", ("sk-",), _has_digit
+    ),
     rule(
         "authorization",
         rf"authorization{_QUOTE}[ \t]{{0,4}}[=:][ \t]{{0,4}}{_QUOTE}(?:(?:basic|bearer|token|digest)[ ]{{1,4}})?"

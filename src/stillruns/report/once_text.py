@@ -22,7 +22,9 @@ def markdown(result: OnceResult) -> str:
     """What was asked, what was applied, how it ended, and the lines that tell; never more than 60 lines."""
     lines = [f"### {headline(result)}", ""]
     lines += ["```", *_wrapped(shlex.join(result.argv)), "```", ""]
-    lines.append(f"- program: {_code(result.program or 'not a llama.cpp program')} {visible(result.version)}".rstrip())
+    lines.append(
+        f"- program: {_code(result.program or 'not a llama.cpp program')} {visible(result.version)}".rstrip()
+    )
     lines += [f"- device listed: {visible(device)}" for device in result.devices[:6]]
     lines.append(f"- ended: {ending(result)}")
     if result.outcome.components:
@@ -34,7 +36,9 @@ def markdown(result: OnceResult) -> str:
         lines.append(f"- added to the environment by stillruns, so that the load lines are printed: {_code(added)}")
     lines += ["", "| asked | value | applied | seen |", "|---|---|---|---|"]
     for name, factor in result.applied.factors.items():
-        lines.append(f"| {name} | {_cell(factor.asked)} | {factor.status.value} | {_cell(factor.got or factor.why)} |")
+        lines.append(
+            f"| {name} | {_cell(factor.asked)} | {factor.status.value} | {_cell(factor.got or factor.why)} |"
+        )
     if result.applied.status is not Answer.YES:
         lines += ["", f"Applied: **{result.applied.status.value}**: {visible(result.applied.why)}."]
     if result.explanation:

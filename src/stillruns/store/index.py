@@ -11,6 +11,7 @@ that its tail was cut off.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -67,13 +68,19 @@ def _note(facts: FileFacts, line: Line) -> None:
         run.last, run.ended = line.kind, line.at
 
 
+def _grown(known: FileFacts, status: os.stat_result) -> bool:
+    """Whether the file can be read on from where it was read to. Same size at another time means rewritten."""
+    longer = max(known.read, known.size + 1) <= status.st_size
+    return longer and not known.bad and known.inode == status.st_ino
+
+
 def read_facts(file: JournalFile, known: FileFacts | None) -> FileFacts:
     """The facts of one file as it is now; `known` is used where it still fits. StoreError when it cannot be read."""
     with doing("read", file.path):
         status = file.path.stat()
     if known and (known.size, known.time_ns, known.inode) == (status.st_size, status.st_mtime_ns, status.st_ino):
         return known
-    grown = known and not known.bad and known.inode == status.st_ino and known.read <= status.st_size
+    grown = known is not None and _grown(known, status)
     facts = known if known and grown else FileFacts()
     for step in walk(file, facts.read, facts.head):
         if isinstance(step, Bad):

@@ -49,6 +49,7 @@ class Writer:
         self._name = ""
         self._number = 0
         self._head = START
+        self._unsure = 0
 
     @property
     def name(self) -> str:
@@ -62,6 +63,8 @@ class Writer:
         reader ignores. ValueError/TypeError for a body that JSON cannot hold, StoreError for one over 4 MiB.
         """
         with self._lock:
+            if self._unsure:
+                self._give_up()
             self._settle()
             after = {} if self._name else self._heads()
             name = self._name or self._new_name()
@@ -72,7 +75,7 @@ class Writer:
                     f"a record holds at most {LINE_LIMIT}; store the big part as a blob."
                 )
             record = decode(line[:-1]).record()
-            done = False
+            self._unsure = len(line)  # Ctrl-C between any two of these steps leaves a chain that is not gone on with
             try:
                 with doing("write the journal", self._path if self._fd >= 0 else self._folder):
                     if self._fd < 0 or self._size + len(line) > FILE_BYTES:
@@ -81,19 +84,22 @@ class Writer:
                     os.fsync(self._fd)
                 self._size += len(line)
                 self._head = Head(record.seq, record.sha256)
-                done = True
+                self._unsure = 0
             finally:
-                if not done:  # Ctrl-C included: between any two of these steps the chain must not go on
-                    self._give_up(len(line))
+                if self._unsure:
+                    self._give_up()
             return record
 
     def close(self) -> None:
         """Close the file; a later append starts a new chain. Never raises for a chain that has no record."""
         with self._lock:
-            if self._fd >= 0:
-                os.close(self._fd)
-                self._closed(self._name, self._head)
+            if self._unsure:
+                self._give_up()
+            fd, name, head = self._fd, self._name, self._head
             self._forget()
+            if fd >= 0:
+                os.close(fd)
+                self._closed(name, head)
 
     def _new_name(self) -> str:
         """Numbers rise in the order of creation, whatever the clock says; equal numbers are told apart by chance."""
@@ -104,32 +110,35 @@ class Writer:
     def _next_file(self, name: str) -> None:
         path = self._folder / f"{name}-{self._number + 1}.jsonl"
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd, self._path, self._size, self._name = fd, path, 0, name
-        self._number += 1
+        old = self._fd
+        self._fd, self._path, self._size, self._name, self._number = fd, path, 0, name, self._number + 1
+        if old >= 0:
+            os.close(old)
         sync_path(self._folder)
 
-    def _give_up(self, length: int) -> None:
+    def _give_up(self) -> None:
         """After a failed append: take a partly written line back where that is possible, and end the chain.
 
         A line that was written whole is left: another process may have read it already. It is then a record whose
         append did not return.
         """
-        if self._fd >= 0:
-            try:
-                if os.fstat(self._fd).st_size < self._size + length:
-                    os.ftruncate(self._fd, self._size)
-                    if self._size == 0:
-                        self._path.unlink()
-            except OSError:
-                pass  # the torn line stays; readers ignore it
-            os.close(self._fd)
+        fd, path, size, length = self._fd, self._path, self._size, self._unsure
         self._forget()
+        if fd < 0:
+            return
+        try:
+            if os.fstat(fd).st_size < size + length:
+                os.ftruncate(fd, size)
+                if size == 0:
+                    path.unlink()
+        except OSError:
+            pass  # the torn line stays; readers ignore it
+        finally:
+            os.close(fd)
 
     def _forget(self) -> None:
         self._fd, self._path, self._size, self._name, self._number = -1, self._folder, 0, "", 0
-        self._head = START
+        self._head, self._unsure = START, 0
 
     def __enter__(self) -> Writer:
         return self

@@ -44,7 +44,9 @@ def open_store(path: Path | None, *, create: bool = True) -> Store:
     check(path, version)
     if version < VERSION:
         if not create:
-            raise StoreError(f"the store {path} has the old layout {version}; open it once for writing to migrate it.")
+            raise StoreError(
+                f"the store {path} has the old layout {version}; open it once for writing to migrate it."
+            )
         migrate(path, version)
     store = Store(path)
     if create:

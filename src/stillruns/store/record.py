@@ -69,7 +69,9 @@ class Line(msgspec.Struct, frozen=True):
 
     def record(self) -> Record:
         """The record with its body decoded."""
-        return Record(self.seq, self.kind, self.run, self.at, self.decode(), self.sha256, self.prev_sha256, self.writer)
+        return Record(
+            self.seq, self.kind, self.run, self.at, self.decode(), self.sha256, self.prev_sha256, self.writer
+        )
 
     def decode(self) -> dict[str, object]:
         """The body. Unknown keys are the reader's to tolerate; StoreDamaged when it is no object."""

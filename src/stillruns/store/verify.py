@@ -138,7 +138,9 @@ def _file(search: _Search, file: JournalFile, before: JournalFile | None, head: 
             search.problem(f"journal/{file.writer}-1.jsonl", "it is missing, but a later file of the chain is here")
             follows = None
         elif before.number != file.number - 1:
-            search.problem(f"journal/{file.writer}-{file.number - 1}.jsonl", "it is missing, but the next one is here")
+            search.problem(
+                f"journal/{file.writer}-{file.number - 1}.jsonl", "it is missing, but the next one is here"
+            )
             follows = None
         elif search.torn:
             search.problem(before.where, "its last record is cut off, but the chain goes on in the next file")
@@ -238,7 +240,9 @@ def _blobs(search: _Search) -> None:
     for digest, named in search.named.items():
         search.problem(named.where, f"names the blob sha256:{digest.hex()}, which is missing")
     if unnamed:
-        search.note("blobs", f"{unnamed} that no record names (of a trial that was interrupted, or just being written)")
+        search.note(
+            "blobs", f"{unnamed} that no record names (of a trial that was interrupted, or just being written)"
+        )
 
 
 def _walk_blobs(search: _Search, folder: Path) -> Iterator[Path]:

@@ -89,8 +89,16 @@ def live(
     return seen
 
 
-def marked(marker: str) -> list[int]:
-    """Processes whose environment holds `marker`."""
+def marked(marker: str, expected: int) -> list[int]:
+    """Processes whose environment holds `marker`. Waits a little for `expected` of them: while a process is in
+    execve its environment reads as empty."""
+    deadline = time.monotonic() + 2
+    while len(found := _marked(marker)) < expected and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
+
+
+def _marked(marker: str) -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():

@@ -81,6 +81,7 @@ def test_passes_through_other_programs(fault: str, shim: Path, tmp_path: Path) -
         ("decode:segv:0", "number from 1"),
         ("decode:segv:x", "number from 1"),
         ("symbol=" + "x" * 100 + ":segv:1", "too long"),
+        ("symbol=llama_no_such:segv:1", "no such function"),
         ("x" * 300, "too long"),
     ],
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from dying_server import Life, live, marked
 
+from stillruns.act.models import synthetic
 from stillruns.act.shim import faults, natural
 from stillruns.act.shim.faults import FAULTS, Fault
 from stillruns.model.phase import Phase
@@ -57,7 +58,7 @@ def check(fault: Fault, seen: Life, marker: str, clean: list[int]) -> None:
     assert seen.http == fault.http
     assert seen.hung == (fault.kind == "hang")
     assert seen.ready == (fault.http is not None or fault.phase in (Phase.PROMPT, Phase.DECODE))
-    left = marked(marker)
+    left = marked(marker, fault.orphans)
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     assert len(left) == fault.orphans
@@ -137,8 +138,6 @@ def test_phases_of_other_architectures(
     arch: str, server: Path, shim: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Prompt and decode are told apart where the server keeps the prompt's last tokens for a batch of their own."""
-    from stillruns.act.models import synthetic
-
     other = synthetic.ensure(synthetic.parse(f"synth:{arch}"), tmp_path)
     seen = live(server, other, tmp_path, faults.environment("decode:segv:3", shim), stream=True)
     assert (seen.end, seen.streamed) == ("SIGSEGV", 3)

@@ -148,7 +148,9 @@ def ensure(model: SyntheticModel, folder: Path) -> Path:
         temporary.write_text(digest + "\n")
         temporary.replace(note)
     except OSError as error:
-        raise EnvironmentLacks(f"the folder for synthetic models {folder} cannot be used: {error.strerror}") from error
+        raise EnvironmentLacks(
+            f"the folder for synthetic models {folder} cannot be used: {error.strerror}"
+        ) from error
     return path
 
 

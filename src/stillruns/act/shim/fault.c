@@ -5,7 +5,7 @@
  * functions) and of posix_memalign, follows the server's life by their order, and strikes once.
  *
  *   STILLRUNS_FAULT=PHASE:KIND[:N]        at the Nth arrival (from 1) in the phase
- *   STILLRUNS_FAULT=symbol=NAME:KIND:N    at the Nth call of one of the functions below
+ *   STILLRUNS_FAULT=symbol=NAME:KIND:N    at the Nth call of one of `functions` (oom and device_lost: it refuses)
  *   STILLRUNS_FAULT_LOG=PATH or a number  where one line is appended when it strikes (a number is an open descriptor);
  *                                         unset: not a word anywhere, so that nobody can read the cause off the log
  *   STILLRUNS_FAULT_TRACE=1               also append every arrival and every call
@@ -75,6 +75,34 @@ static void refuse_to_start(const char *why) {
     _exit(64);
 }
 
+static const char *const functions[] = {
+    "llama_backend_init",
+    "llama_backend_free",
+    "llama_model_load_from_file",
+    "llama_load_model_from_file",
+    "llama_model_load_from_splits",
+    "llama_init_from_model",
+    "llama_new_context_with_model",
+    "llama_decode",
+    "llama_free",
+    "ggml_backend_dev_init",
+    "ggml_backend_buft_alloc_buffer",
+    "ggml_backend_dev_buffer_from_host_ptr",
+    "ggml_backend_sched_reserve",
+    "ggml_backend_sched_alloc_graph",
+    "ggml_backend_sched_graph_compute_async",
+    "ggml_backend_synchronize",
+    "ggml_backend_tensor_get_async",
+    "posix_memalign", /* within ggml_backend_buft_alloc_buffer only */
+    "vkCreateInstance",
+    "vkCreateDevice",
+    "vkAllocateMemory",
+    "vkCreateComputePipelines",
+    "vkQueueSubmit",
+    "vkWaitForFences",
+    NULL,
+};
+
 static enum kind kind_of(const char *name) {
     for (int k = 1; k < KINDS; k++)
         if (!strcmp(name, kind_names[k])) return k;
@@ -103,6 +131,9 @@ __attribute__((constructor)) static void read_environment(void) {
     if (!strncmp(copy, "symbol=", 7)) {
         if (strlen(copy + 7) >= sizeof want_symbol) refuse_to_start("too long");
         strcpy(want_symbol, copy + 7);
+        const char *const *f = functions;
+        while (*f && strcmp(*f, want_symbol)) f++;
+        if (!*f) refuse_to_start("no such function in front of which the library stands");
     } else {
         for (int p = 1; p < PHASES; p++)
             if (!strcmp(copy, phase_names[p])) want_phase = p;

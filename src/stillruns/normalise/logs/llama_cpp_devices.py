@@ -34,7 +34,9 @@ class SeenDevices:
         target = event.fields["target"]
         if target.startswith("compute capability "):
             # ROCm builds of 2024 print the gfx version as a compute capability: no target can be read from that.
-            target = "" if self.kind == "ROCm" else "sm_" + target.removeprefix("compute capability ").replace(".", "")
+            target = (
+                "" if self.kind == "ROCm" else "sm_" + target.removeprefix("compute capability ").replace(".", "")
+            )
         name = f"{self.kind}{event.fields['index']}"
         self._add(name, event.fields["description"], event.ref, target or None)
 

@@ -23,6 +23,9 @@ NOTE_SECOND_INTERRUPT = (
     "the server received a second stop signal while it shut down, and ends at once then: an abort after that line is "
     "this exit, not a fault of the GPU"
 )
+NOTE_QUIET_LOAD = (
+    "at this verbosity nothing is shown between the load's start and readiness: load, reserve and warmup look alike"
+)
 NOTE_NO_GPU_BACKEND = "the binary says that it has no usable GPU and ignores the number of layers"
 
 _IDLE = {"listening", "idle", "request_end", "slots"}
@@ -166,7 +169,9 @@ class State:
             named = Phase.LOAD if event.fields.get("purpose", "model") == "model" else Phase.RESERVE
             if fits or self.phases.current is None:
                 self.phases.mark(named, event.ref)
-        elif phase is Phase.TEARDOWN and self.model_loaded is None and self.phases.current not in (None, Phase.WARMUP):
+        elif (
+            phase is Phase.TEARDOWN and self.model_loaded is None and self.phases.current not in (None, Phase.WARMUP)
+        ):
             pass  # "cleaning up" after a load that failed: where it failed stays the phase
         elif phase is not None:
             self.phases.mark(phase, event.ref)
@@ -207,6 +212,8 @@ class State:
         """Notes that depend on how the log ends."""
         if self.prompt_open and self.phases.current is Phase.PROMPT:
             self.notes.append(NOTE_PROMPT_OR_DECODE)
+        if self.quiet() and self.phases.current is Phase.LOAD:
+            self.notes.append(NOTE_QUIET_LOAD)
         if self.second_interrupt:
             self.notes.append(NOTE_SECOND_INTERRUPT)
         if self.loads > 1:
@@ -339,6 +346,11 @@ def _gpu_error_where(state: State, event: Event) -> None:
             state.troubles[-1] = replace(last, device=f"{kind}{event.fields['index']}")
 
 
+def _device_used(state: State, event: Event) -> None:
+    if not state.side_load:
+        state.seen.used(event)
+
+
 def _no_gpu(state: State, event: Event) -> None:
     if NOTE_NO_GPU_BACKEND not in state.notes:
         state.notes.append(NOTE_NO_GPU_BACKEND)
@@ -375,7 +387,7 @@ _HANDLERS: dict[str, Callable[[State, Event], object]] = {
     "cuda_device": lambda state, event: state.seen.cuda(event),
     "vulkan_device": lambda state, event: state.seen.vulkan(event),
     "listed_device": lambda state, event: state.seen.listed(event),
-    "device_used": lambda state, event: None if state.side_load else state.seen.used(event),
+    "device_used": _device_used,
     "main_device": lambda state, event: state.seen.main(event),
     "backend_used": lambda state, event: state.seen.backend_used(event),
 }

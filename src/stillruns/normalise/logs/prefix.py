@@ -1,7 +1,7 @@
 """What stands before a log line's own text, taken off in one place.
 
 Forms of llama-server: none (to 2024 and with `--no-log-prefix`), `0.00.027.699 I ` (minutes, seconds, milli- and
-microseconds since the start, and the level), `INFO [ function] text | key="value"` (to mid 2024), one JSON object a
+microseconds since the start, and the level), `INFO [ function] text | key="value" number=1` (to mid 2024), one JSON object a
 line (`--log-format json` of 2023-24, `--log-jsonl` from b10865). Journals and containers put their own prefix before
 these; `strip` is where their forms are to be added.
 """
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 _STAMP = re.compile(r"(\d{1,6})\.(\d{2})\.(\d{3})\.(\d{3}) (?:([IWEDTC]) )?")
 _LEVEL = re.compile(r"([IWED]) (?=\S)")
 _TABLE = re.compile(r"(INFO|WARN|ERR|ERROR|VERB|DBG) \[\s{0,60}(\S{1,80})\] ")
+_TABLE_NOISE = re.compile(r' (?:tid="\w{0,40}"|timestamp=\d{1,20})(?= |\Z)')
 _LEVELS = {"INFO": "I", "WARN": "W", "WARNING": "W", "ERR": "E", "ERROR": "E", "VERB": "D", "DBG": "D", "DEBUG": "D"}
 _LETTERS = {"info": "I", "warn": "W", "error": "E", "debug": "D"}
 
@@ -44,7 +45,8 @@ def strip(text: str) -> Stripped:
     elif first.isupper():
         found = _TABLE.match(text)
         if found:
-            return Stripped(f"{found[2]}: {text[found.end() :]}", None, _LEVELS[found[1]], "table")
+            rest = _TABLE_NOISE.sub("", text[found.end() :])
+            return Stripped(f"{found[2]}: {rest}", None, _LEVELS[found[1]], "table")
         found = _LEVEL.match(text)
         if found:
             return Stripped(text[found.end() :], None, found[1], "level")
@@ -66,7 +68,7 @@ def _json(text: str) -> Stripped:
     inner = strip(message) if record.get("type") == "log" and not message.startswith("{") else Stripped(message)
     where = record.get("function")
     rest = [
-        f'{key}="{value}"'
+        f"{key}={json.dumps(value, ensure_ascii=False)}"
         for key, value in record.items()
         if key not in ("msg", "message", "level", "function", "line", "tid", "timestamp", "type", "time")
     ]

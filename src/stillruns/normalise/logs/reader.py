@@ -31,7 +31,9 @@ _ANSI = re.compile(
 _CONTROL = dict.fromkeys((*range(9), *range(10, 32), 127))
 _VISIBLE = {code: chr(0x2400 + code) for code in range(32)} | {127: "␡"}
 # Bidirectional overrides can make an excerpt read as something else than it is.
-_VISIBLE |= {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028, 0x2029, 0x85)}
+_VISIBLE |= {
+    code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028, 0x2029, 0x85)
+}
 
 
 @dataclass(frozen=True, slots=True)
