@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stillruns.judge.agreement import has_nan
+from stillruns.judge.agreement import first_nan
 from stillruns.judge.components import place, suspects
 from stillruns.model.absence import Absence
 from stillruns.model.component import Component
@@ -229,6 +229,8 @@ def _hung(seen: _Seen) -> _Manner | None:
     deadline = seen.record.sighting.timed_out or (exchange.timed_out if exchange else "")
     if not deadline:
         return None
+    if seen.attached and not seen.ready:
+        return _Manner(OutcomeKind.NOT_READY, Phase.UNKNOWN, "no server answered within its deadline")
     phase = _DEADLINE_PHASE.get(deadline, Phase.UNKNOWN)
     if phase is Phase.UNKNOWN:
         phase = seen.phase()
@@ -285,8 +287,8 @@ def _answer(seen: _Seen) -> _Manner | None:
 
 
 def _sanity(seen: _Seen) -> _Manner | None:
-    if seen.answered is not None and has_nan(seen.answered):
-        first = seen.answered.probs[0] if seen.answered.probs else None
-        from_the_start = first is not None and first.logprob is None
-        return _Manner(OutcomeKind.WRONG_OUTPUT, Phase.PROMPT if from_the_start else Phase.DECODE, "NaN")
-    return None
+    where = None if seen.answered is None else first_nan(seen.answered)
+    if where is None:
+        return None
+    # the first token comes out of the prompt's evaluation
+    return _Manner(OutcomeKind.WRONG_OUTPUT, Phase.DECODE if where else Phase.PROMPT, "NaN")

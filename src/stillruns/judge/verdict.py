@@ -63,14 +63,10 @@ def _output(
         return None
     if isinstance(answered, Absence):
         return agreement.unknown(answered.detail or "the answer was not stored")
+    if agreement.first_nan(answered) is not None:
+        return agreement.compare(answered, answered, floor)
     if condition.is_reference:
-        return (
-            agreement.compare(answered, answered, None)
-            if agreement.has_nan(answered)
-            else agreement.reference(answered)
-        )
-    if agreement.has_nan(answered):
-        return agreement.compare(answered, reference or answered, floor)
+        return agreement.reference(answered)
     if reference is None:
         return agreement.unknown("there is no answer of a reference to compare with")
     return agreement.compare(answered, reference, floor)
