@@ -102,6 +102,7 @@ class Life:
         self.cwd.mkdir(parents=True, exist_ok=True)
         self.stdout = Spool(folder / "stdout")
         self.stderr = Spool(folder / "stderr")
+        self._owner_seen = False
 
     def run(self) -> Seen:
         """From start to end. On return (also by an exception) no process of it lives, save unkillable ones."""
@@ -172,19 +173,27 @@ class Life:
                 return False
             if look.due():
                 self._look_at_maps(server)
-            listening = listening or peer.listening()
-            if listening and peer.get(ask.ready_path, min(5.0, deadline - now + 0.1))[0] == 200:
+            if not listening and peer.listening():
+                listening = True
+                if self._stranger(server, ask):
+                    return False
+            if listening and peer.get(ask.ready_path, min(1.0, deadline - now + 0.1)).status == 200:
                 return self._is_ours(server, ask)
             server.wait(POLL)
         return False
 
+    def _stranger(self, server: Supervised, ask: Ask) -> bool:
+        """Whether somebody else listens on our port, alone or beside us; the port then counts as lost."""
+        owner = ports.owner_is(ask.port, server.launcher.pid)
+        self.seen.lost_port = owner is False and Path(self.job.argv[0]).name not in ports.CONTAINERS
+        self._owner_seen = owner is True
+        return self.seen.lost_port
+
     def _is_ours(self, server: Supervised, ask: Ask) -> bool:
         """Somebody is ready on the port; take it only when it is our server."""
-        owner = ports.owner_is(ask.port, server.launcher.pid)
-        if owner is False and Path(self.job.argv[0]).name not in ports.CONTAINERS:
-            self.seen.lost_port = True
+        if self._stranger(server, ask):
             return False
-        if owner is not True:
+        if not self._owner_seen:
             self.seen.notes.append("whose the server's socket is could not be seen (a container, or no permission)")
         self.seen.ready_at = time.monotonic() - server.started
         self._look_at_maps(server)
@@ -201,13 +210,13 @@ class Life:
         )
         self.seen.timed_out = self.seen.told.timed_out
         if self.seen.told.broken:
-            server.wait_if_dying(2.0)
+            server.wait_if_dying(1.0)
         if server.alive():
             self._look_at_maps(server)
 
     def _look_at_maps(self, server: Supervised) -> None:
         """Keep the newest maps of the server and what runs below it, and every shared object ever seen."""
-        texts = [processes.mapped(pid) for pid in processes.descendants(server.launcher.pid)[:MOST_MAPS]]
+        texts = [processes.mapped(pid) for pid in server.family()[:MOST_MAPS]]
         whole = b"".join(texts)
         if whole:
             self.seen.maps, self.seen.maps_at = whole, time.monotonic() - server.started

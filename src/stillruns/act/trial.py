@@ -202,7 +202,7 @@ def _attached(plan: TrialPlan, spool: Path, put: Put) -> TrialRecord:
     ready, asked = Peer(plan.ready_path), Peer(plan.request_path)
     timed_out, ready_at, told = "load", None, None
     while time.monotonic() < zero + plan.timeouts.load:
-        status, _ = ready.get("", 5.0)
+        status = ready.get("", 5.0).status
         if status is not None and status < 500:
             timed_out, ready_at = "", time.monotonic() - zero
             break

@@ -47,6 +47,16 @@ class Told:
     """The connection ended before the answer did: the server may be dying."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A small answer, its body cut at 1 MiB. `status` None when none came; `error` then says why."""
+
+    status: int | None
+    headers: dict[str, str]
+    body: bytes
+    error: str = ""
+
+
 class _Wires:
     """The open sockets of a pool, so that another thread can shut them down."""
 
@@ -54,12 +64,27 @@ class _Wires:
         self._open: list[socket.socket] = []
 
     def add(self, wire: socket.socket) -> None:
+        """Remember an open socket, forget the closed ones."""
         self._open = [old for old in self._open if old.fileno() >= 0] + [wire]
 
     def shut(self) -> None:
+        """End all reading and writing on them; whoever is blocked in one goes on."""
         for wire in self._open:
             with contextlib.suppress(OSError):
                 wire.shutdown(socket.SHUT_RDWR)
+
+
+def _remembering(wires: _Wires, scheme: str) -> type[HTTPConnection]:
+    """A connection class that remembers its sockets in `wires`."""
+    base: type[HTTPConnection] = HTTPSConnection if scheme == "https" else HTTPConnection
+
+    class Connection(base):  # type: ignore[misc, valid-type]
+        def connect(self) -> None:
+            """Connect, and remember the socket."""
+            super().connect()
+            wires.add(self.sock)
+
+    return Connection
 
 
 class Peer:
@@ -71,35 +96,42 @@ class Peer:
             raise UsageError(f"{address!r} is no address of a server; write it as http://127.0.0.1:8080")
         self.address = f"{parts.scheme}://{parts.netloc}"
         self._prefix = parts.path.rstrip("/")
-        self._wires = wires = _Wires()
-        base: type[HTTPConnection] = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-
-        class Connection(base):  # type: ignore[misc, valid-type]
-            def connect(self) -> None:
-                """Remember the socket."""
-                super().connect()
-                wires.add(self.sock)
-
+        self._wires = _Wires()
         kind = urllib3.HTTPSConnectionPool if parts.scheme == "https" else urllib3.HTTPConnectionPool
         self._pool = kind(parts.hostname, parts.port, maxsize=1, retries=False, block=False)
-        self._pool.ConnectionCls = Connection
+        self._pool.ConnectionCls = _remembering(self._wires, parts.scheme)
 
     def close(self) -> None:
         """Close all connections."""
         self._pool.close()
 
-    def get(self, path: str, timeout: float) -> tuple[int | None, bytes]:
-        """(status, at most 1 MiB of the body); status None when no answer came."""
+    def get(self, path: str, timeout: float) -> Reply:
+        """One small GET; never raises for what the server does."""
+        return self._small("GET", path, None, timeout)
+
+    def post(self, path: str, request: dict[str, object], timeout: float) -> Reply:
+        """One small POST of JSON; never raises for what the server does."""
+        return self._small("POST", path, json.dumps(request).encode(), timeout)
+
+    def _small(self, method: str, path: str, body: bytes | None, timeout: float) -> Reply:
         wait = urllib3.Timeout(connect=min(timeout, 2.0), read=timeout)
+        headers = {"Content-Type": "application/json"} if body is not None else {}
         try:
             answer = self._pool.urlopen(
-                "GET", self._prefix + path, timeout=wait, preload_content=False, redirect=False, decode_content=False
+                method,
+                self._prefix + path,
+                body=body,
+                headers=headers,
+                timeout=wait,
+                preload_content=False,
+                redirect=False,
+                decode_content=False,
             )
             with contextlib.closing(answer):
-                return answer.status, answer.read(1 << 20)
-        except _FAILURES:
+                return Reply(answer.status, dict(answer.headers), answer.read(1 << 20))
+        except _FAILURES as error:
             self._pool.close()
-            return None, b""
+            return Reply(None, {}, b"", f"{type(error).__name__}: {error}"[:300])
 
     def listening(self) -> bool:
         """Whether a TCP connection is accepted: far cheaper than a request while nobody listens."""
@@ -201,7 +233,7 @@ class _Exchange:
         """Read the body to its end into the file, moving the deadline on with each token."""
         self.status = answer.status
         self.streams = "event-stream" in answer.headers.get("Content-Type", "")
-        with self.body.open("wb") as file:
+        with self.body.open("wb", buffering=0) as file:
             while piece := answer.read1(1 << 16):
                 file.write(piece)
                 self.bytes += len(piece)
