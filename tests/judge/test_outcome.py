@@ -217,7 +217,9 @@ def test_nan_is_a_wrong_output() -> None:
     """A null log-probability is a wrong output, with no reference needed."""
     bad = answered([1, 0], probs=(TokenProb(1, -0.1), TokenProb(0, None)))
     seen = judge(record(), facts(), bad)
-    assert (seen.kind, seen.detail) == (OutcomeKind.WRONG_OUTPUT, "NaN in decode")
+    assert (seen.kind, seen.phase, seen.detail) == (OutcomeKind.WRONG_OUTPUT, Phase.DECODE, "NaN in decode")
+    at_once = answered([0], probs=(TokenProb(0, None),))
+    assert judge(record(), facts(), at_once).phase is Phase.PROMPT
 
 
 def test_interrupted() -> None:

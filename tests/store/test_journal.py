@@ -138,14 +138,15 @@ def test_several_processes(tmp_path: Path) -> None:
 
 
 def test_sigkill_at_any_moment(tmp_path: Path) -> None:
-    """Killed at 40 random moments: after each, the store verifies and everything that was reported is there."""
+    """Killed at 32 random moments: after each, the store verifies and everything that was reported is there."""
     path, rng, returned = tmp_path / "s", random.Random(1), 0
-    for round_ in range(40):
+    for round_ in range(32):
         with start(HERE / "writer_child.py", path, f"r{round_}") as child:
             assert child.stdout and child.stdout.readline() == b"ready\n"
-            time.sleep(rng.random() * 0.06)
+            said = [child.stdout.readline().decode().strip() for _ in range(rng.randrange(8))]
+            time.sleep(rng.random() * 0.01)
             child.send_signal(signal.SIGKILL)
-            said = child.stdout.read().decode().splitlines()
+            said += child.stdout.read().decode().splitlines()
         found = verify(path)
         assert found.problems == (), round_
         store = open_store(path)
@@ -156,7 +157,7 @@ def test_sigkill_at_any_moment(tmp_path: Path) -> None:
                 assert record in got
                 store.read_blob(blob)
                 returned += 1
-    assert returned > 40, "the children were killed before they did anything: the test shows nothing"
+    assert returned >= 32, "the children were killed before they did anything: the test shows nothing"
     spool = [p for p in (path / "spool").iterdir() if p.is_dir()]
     assert spool == [] and list((path / "blobs" / "temporary").iterdir()) == []
 

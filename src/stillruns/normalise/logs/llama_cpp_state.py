@@ -68,7 +68,10 @@ class Load:
         output = self.output
         if output is None and self.repeating is not None:
             output = False  # the line for the output layer is printed only when it is offloaded
-        return Offload(offloaded, total, self.repeating, output, sum(self.overflow.values()), ref)
+        repeating = self.repeating
+        if output and offloaded == total and repeating == total - 2:
+            repeating += 1  # b8500 and later take the output layer off a count that left it out already
+        return Offload(offloaded, total, repeating, output, sum(self.overflow.values()), ref)
 
     def _why(self, state: State) -> Absence:
         if state.lines == 0:
