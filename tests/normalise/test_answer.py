@@ -103,10 +103,26 @@ def test_any_bytes(noise: bytes, at: int) -> None:
     answer.read(200, b"data: " + noise)
 
 
-NAMES = (
-    "content tokens stop choices text delta message logprobs completion_probabilities error timings top_logprobs id "
-    "logprob usage finish_reason probs prompt_per_second"
-).split()
+NAMES = [
+    "content",
+    "tokens",
+    "stop",
+    "choices",
+    "text",
+    "delta",
+    "message",
+    "logprobs",
+    "completion_probabilities",
+    "error",
+    "timings",
+    "top_logprobs",
+    "id",
+    "logprob",
+    "usage",
+    "finish_reason",
+    "probs",
+    "prompt_per_second",
+]
 JSONISH = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (
