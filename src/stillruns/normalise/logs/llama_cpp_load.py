@@ -25,8 +25,11 @@ class Load:
     beyond: bool = False
 
     def offload_or_absence(self, lines: int, quiet: bool, cut: bool, phase: Phase) -> Offload | Absence:
-        """The layers as printed, or why they are not there: from the log's number of lines, whether its verbosity hides
-        them, whether it has a hole, and the phase in which it ends."""
+        """The layers as printed, or why they are not there.
+
+        `lines` is the log's length, `quiet` whether its verbosity hides them, `cut` whether it has a hole, `phase`
+        where it ends.
+        """
         if self.offloaded is None:
             return self._why(lines, quiet, cut, phase)
         offloaded, total, ref = self.offloaded
