@@ -21,6 +21,7 @@ from judge_samples import (
 
 from stillruns.judge.outcome import judge
 from stillruns.model.component import Component
+from stillruns.model.evidence import Evidence
 from stillruns.model.exchange import TokenProb
 from stillruns.model.outcome import Outcome, OutcomeKind
 from stillruns.model.phase import Phase
@@ -269,3 +270,5 @@ def test_no_log_at_all() -> None:
     """Without a log the process and the protocol still tell."""
     seen = judge(record(end=died("SIGSEGV"), **EARLY), NO_LOG, NO_ANSWER)
     assert (seen.kind, seen.phase, seen.components) == (OutcomeKind.CRASH, Phase.UNKNOWN, (Component.UNKNOWN,))
+    nothing = (Evidence("s0", "stdout", "sha256:", 0, ""), Evidence("s1", "stderr", "sha256:", 0, ""))
+    assert judge(record(end=died("SIGSEGV"), evidence=nothing, **EARLY), NO_LOG, NO_ANSWER).phase is Phase.INIT

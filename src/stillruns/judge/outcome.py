@@ -108,7 +108,8 @@ class _Seen:
     def log_phase(self) -> Phase:
         """The phase that the log reached; a clean-up after a failed load is not where it failed."""
         if self.facts is None:
-            return Phase.UNKNOWN
+            streams = [e.bytes for e in self.record.evidence if e.kind in ("stdout", "stderr")]
+            return Phase.INIT if streams and not any(streams) and not self.ready else Phase.UNKNOWN
         if self._silent and not self.ready:
             return Phase.INIT  # not one line: the first comes with the command line and the devices
         if self.facts.last_phase is not Phase.TEARDOWN or self.record.sighting.stop_sent_at is not None:
