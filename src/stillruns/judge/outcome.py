@@ -222,6 +222,8 @@ def _died(seen: _Seen) -> _Manner | None:
         after += ", sent by someone else (the kernel's out-of-memory killer?)"
     if signal == "SIGABRT" and isinstance(seen.record.core, CoreNotes):
         after = ""  # always libc's raise()
+    if signal == "SIGILL":
+        after = ", an instruction that this CPU does not have"  # where it met it says nothing
     return _Manner(kind, seen.phase(), signal, signal, after)
 
 
