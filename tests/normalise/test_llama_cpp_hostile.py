@@ -122,7 +122,7 @@ def test_a_model_cannot_name_the_device_without_stamps() -> None:
     old = (
         b"llama_model_load_from_file_impl: using device ROCm0 (AMD Radeon RX Vega) - 8112 MiB free\n"
         b"llama_model_loader: loaded meta data with 3 key-value pairs and 9 tensors from m.gguf (version GGUF V3)\n"
-        b"print_info: general.name     = x\n" + CLAIM + b"\n"
+        b"print_info: arch             = llama\nprint_info: general.name     = x\n" + CLAIM + b"\n"
         b"load_tensors: loading model tensors, this can take a while... (mmap = true)\n"
         b"load_tensors: offloading 2 repeating layers to GPU\n"
         b"load_tensors: offloaded 2/5 layers to GPU\n"
@@ -140,7 +140,7 @@ def test_a_second_load_that_names_its_device_before_its_file() -> None:
     load_once = (
         b"llama_model_load_from_file_impl: using device ROCm0 (AMD Radeon RX Vega) - 8112 MiB free\n"
         b"llama_model_loader: loaded meta data with 3 key-value pairs and 9 tensors from m.gguf (version GGUF V3)\n"
-        b"print_info: general.name     = x\n"
+        b"print_info: arch             = llama\nprint_info: general.name     = x\n"
         b"load_tensors: loading model tensors, this can take a while... (mmap = true)\n"
         b"load_tensors: offloaded 2/5 layers to GPU\n"
     )

@@ -31,7 +31,6 @@ from stillruns.normalise.logs.matcher import best_pattern, pattern_table, rule_t
 from stillruns.normalise.logs.prefix import strip
 from stillruns.normalise.logs.reader import lines, visible
 
-
 DECIDING = frozenset(
     """
     device_used gguf load_tensors offload_repeating offload_output offloaded buffer setting flash_attention

@@ -42,6 +42,9 @@ _AFTER_LOAD = {
     "request_start",
 }
 _PURPOSES = {"model": "model", "KV": "kv", "compute": "compute", "output": "output", "RS": "rs", "input": "compute"}
+_DESCRIBES = tuple(
+    f"{where}: {what}" for where in ("print_info", "llm_load_print_meta") for what in ("arch ", "general.name")
+)
 _MAX_AWAITING = 64
 _MAX_TROUBLES = 200
 """A flood of one error keeps its first lines; how many more there were is a note."""
@@ -87,9 +90,9 @@ class State:
         self.informs = self.informs or level in ("I", "D")
 
     def metadata(self, text: str) -> None:
-        """A line that tells what stands in the model: the devices of this load are known by then."""
-        if text.startswith(("print_info: ", "llm_load_print_meta: ")):
-            self.described = True
+        """A line that tells what stands in the model. Its name comes after its architecture, and the devices of this
+        load before both."""
+        self.described = self.described or text.startswith(_DESCRIBES)
 
     def quiet(self) -> bool:
         """Whether the verbosity hides the load's lines (below 4 on builds with time stamps, b9246 and later)."""
