@@ -163,8 +163,10 @@ def test_ctrl_c_keeps_the_store(tmp_path: Path) -> None:
     assert "the same command goes on" in text and "Traceback" not in text
     assert not servers(store)
     before = count(store, "run_started")
-    assert stillruns("run", str(place), "--store", str(store)).returncode == 0
+    resumed = stillruns("run", str(place), "--store", str(store))
+    assert resumed.returncode == 0
     assert count(store, "run_started") == before == 1
+    assert f"going on with run {identity(store)}" in resumed.stderr
 
 
 @pytest.mark.engine()
@@ -272,6 +274,12 @@ def count(store: Path, kind: str) -> int:
     return sum(
         f'"kind":"{kind}"' in line for file in store.glob("journal/*.jsonl") for line in file.read_text().splitlines()
     )
+
+
+def identity(store: Path) -> str:
+    """The id of the newest run, from the list that a person reads."""
+    listed = stillruns("report", "--list", "--store", str(store)).stdout
+    return listed.splitlines()[-1].split()[0]
 
 
 def servers(store: Path) -> list[str]:
