@@ -1,0 +1,284 @@
+"""One server's life: start, ready, one request, end. What was seen, no judgement."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+
+from stillruns import proc
+from stillruns.act import core_file, ports, processes
+from stillruns.act.capture import Echo, Pump, Spool
+from stillruns.act.sampling import Sampler, readers
+from stillruns.act.supervised import REAP_SECONDS, Supervised
+from stillruns.act.wire import Peer, Told
+from stillruns.model.absence import Absence, AbsenceReason
+from stillruns.model.process import CoreResult, ProcessEnd
+from stillruns.model.spec import Timeouts
+
+POLL = 0.02
+"""Seconds between looks at a server that is not ready."""
+DRAIN = 2.0
+"""Seconds to read on when the server has ended but something still holds its pipes."""
+HUNG_GRACE = 5.0
+"""Most seconds that a server which already missed a deadline gets between SIGTERM and SIGKILL."""
+MOST_MAPS = 8
+"""Processes of one trial whose maps are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The request to make once the server is ready; `port` is where it listens on the loopback."""
+
+    port: int
+    ready_path: str
+    request_path: str
+    request: dict[str, object]
+
+    @property
+    def address(self) -> str:
+        """`http://127.0.0.1:8080`."""
+        return f"http://127.0.0.1:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to start and how long to wait; `env` is the whole environment, the marker included.
+
+    `cwd` None is a private folder in the spool. `ask` None: no request, wait for the end or for `stop`.
+    """
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    timeouts: Timeouts
+    ask: Ask | None
+    keep_core: bool = True
+    sample_devices: tuple[str, ...] = ()
+    cwd: Path | None = None
+    stop: threading.Event | None = None
+    seconds: float | None = None
+    echo: Echo | None = None
+    reap_seconds: float = REAP_SECONDS
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen of one life; times in seconds since the server's start."""
+
+    started_utc: str = ""
+    ready_at: float | None = None
+    stop_sent_at: float | None = None
+    ended_at: float = 0.0
+    timed_out: str = ""
+    lost_port: bool = False
+    libraries: set[str] = field(default_factory=set)
+    maps: bytes = b""
+    maps_at: float | None = None
+    told: Told | None = None
+    zero: float = 0.0
+    end: ProcessEnd | None = None
+    core: CoreResult = field(default_factory=lambda: Absence(AbsenceReason.NOT_COLLECTED, "the trial never started"))
+    core_path: Path | None = None
+    samples: bytes = b""
+    notes: list[str] = field(default_factory=list)
+
+
+def utc_now() -> str:
+    """The time now, UTC, ISO 8601 with milliseconds and Z."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Life:
+    """Runs one job in `folder`, an empty folder of its own."""
+
+    def __init__(self, job: Job, folder: Path) -> None:
+        self.job = job
+        self.folder = folder
+        self.seen = Seen()
+        self.cwd = job.cwd or folder / "cwd"
+        self.cwd.mkdir(parents=True, exist_ok=True)
+        self.stdout = Spool(folder / "stdout")
+        self.stderr = Spool(folder / "stderr")
+        self._owner_seen = False
+
+    def run(self) -> Seen:
+        """From start to end. On return (also by an exception) no process of it lives, save unkillable ones."""
+        seen, job = self.seen, self.job
+        cores_before = core_file.names_in(self.cwd)
+        pump = Pump(job.echo)
+        out, err = pump.pipe("stdout", self.stdout), pump.pipe("stderr", self.stderr)
+        sampler = Sampler(readers(job.sample_devices))
+        seen.started_utc = utc_now()
+        server: Supervised | None = None
+        try:
+            try:
+                server = Supervised(
+                    job.argv, job.env, self.cwd, out, err, keep_core=job.keep_core, reap_seconds=job.reap_seconds
+                )
+            finally:
+                os.close(out)
+                os.close(err)
+            seen.zero = server.started
+            sampler.start()
+            pump.start()
+            with server:
+                self._live(server)
+        finally:
+            held = pump.stop(DRAIN if server is not None else 0.0)
+            seen.samples, note = sampler.stop() if server is not None else (b"", "")
+        if note:
+            seen.notes.append(note)
+        seen.notes += [f"{name} was still held open by some process and is cut at the end" for name in held]
+        self._settle(server, cores_before)
+        return seen
+
+    def _live(self, server: Supervised) -> None:
+        if self.job.ask is None:
+            self._wait(server)
+        else:
+            with_peer = Peer(self.job.ask.address)
+            try:
+                if self._until_ready(server, with_peer, self.job.ask):
+                    self._ask(server, with_peer, self.job.ask)
+            finally:
+                with_peer.close()
+        grace = self.job.timeouts.teardown
+        if self.seen.timed_out:
+            grace = min(grace, HUNG_GRACE)
+        if not server.stop(grace) and not self.seen.timed_out:
+            self.seen.timed_out = "teardown"
+
+    def _wait(self, server: Supervised) -> None:
+        """No request to make: wait for the end, for `stop`, or for the time to be over."""
+        deadline = server.started + (self.job.seconds if self.job.seconds is not None else float("inf"))
+        look = _Looks(server.started)
+        while server.alive() and time.monotonic() < deadline:
+            if self.job.stop is not None and self.job.stop.is_set():
+                return
+            if look.due():
+                self._look_at_maps(server)
+            server.wait(0.1)
+
+    def _until_ready(self, server: Supervised, peer: Peer, ask: Ask) -> bool:
+        deadline = server.started + self.job.timeouts.load
+        look = _Looks(server.started)
+        listening = False
+        while server.alive():
+            now = time.monotonic()
+            if now >= deadline:
+                self.seen.timed_out = "load"
+                return False
+            if look.due():
+                self._look_at_maps(server)
+            if not listening and peer.listening():
+                listening = True
+                if self._stranger(server, ask):
+                    return False
+            if listening and peer.get(ask.ready_path, min(1.0, deadline - now + 0.1)).status == 200:
+                return self._is_ours(server, ask)
+            server.wait(POLL)
+        return False
+
+    def _stranger(self, server: Supervised, ask: Ask) -> bool:
+        """Whether somebody else listens on our port, alone or beside us; the port then counts as lost."""
+        owner = ports.owner_is(ask.port, server.launcher.pid)
+        self.seen.lost_port = owner is False and Path(self.job.argv[0]).name not in ports.CONTAINERS
+        self._owner_seen = owner is True
+        return self.seen.lost_port
+
+    def _is_ours(self, server: Supervised, ask: Ask) -> bool:
+        """Somebody is ready on the port; take it only when it is our server."""
+        if self._stranger(server, ask):
+            return False
+        if not self._owner_seen:
+            self.seen.notes.append("whose the server's socket is could not be seen (a container, or no permission)")
+        self.seen.ready_at = time.monotonic() - server.started
+        self._look_at_maps(server)
+        return True
+
+    def _ask(self, server: Supervised, peer: Peer, ask: Ask) -> None:
+        self.seen.told = peer.ask(
+            ask.request_path,
+            ask.request,
+            self.folder / "response",
+            first_token=self.job.timeouts.first_token,
+            token=self.job.timeouts.token,
+            died_at=lambda: server.end.at if server.end is not None else None,
+        )
+        self.seen.timed_out = self.seen.told.timed_out
+        if self.seen.told.broken:
+            server.wait_if_dying(1.0)
+        if server.alive():
+            self._look_at_maps(server)
+
+    def _look_at_maps(self, server: Supervised) -> None:
+        """Keep the newest maps of the server and what runs below it, and every shared object ever seen."""
+        texts = [processes.mapped(pid) for pid in server.family()[:MOST_MAPS]]
+        whole = b"".join(texts)
+        if whole:
+            self.seen.maps, self.seen.maps_at = whole, time.monotonic() - server.started
+            self.seen.libraries |= processes.shared_objects(whole)
+
+    def _settle(self, server: Supervised, cores_before: frozenset[str]) -> None:
+        """After the end: how it ended, its core, its streams."""
+        seen, end = self.seen, server.end
+        ended_at = end.at if end is not None else time.monotonic()
+        seen.ended_at = ended_at - server.started
+        if server.stop_sent_at is not None:
+            seen.stop_sent_at = server.stop_sent_at - server.started
+        by_itself = end is not None and server.stop_sent_at is not None and end.at < server.stop_sent_at
+        status, name, dumped = proc.split_status(end.status) if end is not None else (None, None, False)
+        seen.end = ProcessEnd(
+            exit_status=status,
+            signal=name,
+            core_dumped=dumped,
+            stopped_by_us=None if by_itself else server.stopped_by,
+            seconds=seen.ended_at,
+            cpu_seconds=end.cpu_seconds if end is not None else 0.0,
+            max_rss_kib=end.max_rss_kib if end is not None else 0,
+            orphans_killed=server.orphans_killed,
+        )
+        if end is None:
+            seen.notes.append("the server could not be killed: it sits in an uninterruptible call of the kernel")
+        elif server.unkillable:
+            seen.notes.append(f"{server.unkillable} processes of the trial could not be killed")
+        if server.lost:
+            seen.notes.append("the launcher was killed from outside, and the server with it")
+        self._read_core(server.pid, name, cores_before)
+        if seen.ready_at is None and end is not None and server.stopped_by is None and status:
+            text = self.stdout.early() + self.stderr.early()
+            seen.lost_port = seen.lost_port or bool(ports.BIND_FAILED.search(text))
+
+    def _read_core(self, pid: int, signal_name: str | None, before: frozenset[str]) -> None:
+        if signal_name is None or signal_name in ("SIGTERM", "SIGKILL"):
+            self.seen.core = Absence(AbsenceReason.NOT_COLLECTED, "the server did not end by a crash")
+            return
+        if not self.job.keep_core:
+            self.seen.core = Absence(AbsenceReason.NOT_COLLECTED, "no core was asked for")
+            return
+        found = core_file.find(self.cwd, pid, before)
+        if isinstance(found, Absence):
+            self.seen.core = found
+            return
+        self.seen.core = core_file.notes(found)
+        self.seen.core_path = found
+
+
+class _Looks:
+    """When to look at the maps of a loading server: often at first, then ever less; a look costs a millisecond."""
+
+    def __init__(self, started: float) -> None:
+        self._next = started + 0.05
+        self._gap = 0.1
+
+    def due(self) -> bool:
+        """Whether it is time; counts as a look when it is."""
+        now = time.monotonic()
+        if now < self._next:
+            return False
+        self._next = now + self._gap
+        self._gap = min(self._gap * 2, 10.0)
+        return True

@@ -1,0 +1,78 @@
+"""Ports on the loopback: a free one, and whether the server that answers there is really ours."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+
+from stillruns.act.processes import descendants
+
+RETRIES = 5
+"""Starts after the first that may lose the race for a port."""
+
+BIND_FAILED = re.compile(rb"couldn't bind (HTTP |to )?server socket|address already in use|EADDRINUSE", re.IGNORECASE)
+"""How servers say that a port is taken (llama-server: `couldn't bind HTTP server socket`)."""
+
+CONTAINERS = frozenset({"docker", "podman", "nerdctl", "distrobox", "toolbox", "incus", "lxc", "machinectl", "ssh"})
+"""Programs behind which the server's socket is held by somebody else's process."""
+
+
+def free_port() -> int:
+    """A port that nobody listens on at this moment; somebody may take it before the server does."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def listeners(port: int) -> set[int]:
+    """Inodes of the TCP sockets that listen on `port` in our network namespace (proc(5), /proc/net/tcp)."""
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            lines = Path(table).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            if len(fields) > 9 and fields[3] == "0A" and int(fields[1].rsplit(":", 1)[1], 16) == port:
+                found.add(int(fields[9]))
+    return found
+
+
+def _sockets(pid: int) -> set[int] | None:
+    """Inodes of the sockets that a process holds; None when we may not look (a program with file capabilities)."""
+    found = set()
+    try:
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                target = str(entry.readlink())
+            except FileNotFoundError:
+                continue
+            if target.startswith("socket:["):
+                found.add(int(target[8:-1]))
+    except PermissionError:
+        return None
+    except OSError:
+        pass
+    return found
+
+
+def owner_is(port: int, root: int) -> bool | None:
+    """Whether every listener on `port` belongs to `root` or a descendant of it.
+
+    None when nothing tells: the socket is in another network namespace (a container), or we may not look. Two
+    listeners with SO_REUSEPORT, one of them foreign, are `False`: requests would be spread over both.
+    """
+    there = listeners(port)
+    if not there:
+        return None
+    ours: set[int] = set()
+    hidden = False
+    for pid in (root, *descendants(root)):
+        held = _sockets(pid)
+        hidden = hidden or held is None
+        ours |= held or set()
+        if there <= ours:
+            return True
+    return None if hidden else False
