@@ -114,6 +114,7 @@ class Bridges:
     passes: frozenset[str]
     clips: frozenset[str]
     accessors: frozenset[str]
+    appenders: frozenset[str]
     logs: frozenset[str]
     log_receivers: frozenset[str]
     spawns: frozenset[str]

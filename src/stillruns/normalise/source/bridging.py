@@ -48,6 +48,11 @@ class Bridging(Values):
         if any(is_flag(a) for a in args):
             self.arguments(args, stmt, line)
             return
+        if name in bridges.appenders and receiver is not None:
+            found = self.first(args)
+            if found is not None:
+                self.state.row(self.unit, self.func, line, "assign", found, self.text(receiver))
+                self.into(receiver, found, line)
         self.parameters(expr)
 
     def is_log(self, name: str, receiver: Expr | None) -> bool:
@@ -140,7 +145,7 @@ class Bridging(Values):
             found = self.value(arg)
             if before is not None and found is not None:
                 self.writes(str(before[2]), found, arg[1], self.text(arg))
-            elif is_flag(arg) and by is not None and by.depth <= 3 and not (after and self.value(after)):
+            elif is_flag(arg) and by is not None and by.depth <= 5 and not (after and self.value(after)):
                 value = f" {after[2]}" if after is not None and after[0] == "lit" and not is_flag(after) else ""
                 self.state.row(self.unit, self.func, arg[1], "flag", by, f"{arg[2]}{value}")
                 self.flag(str(arg[2]), by, arg[1])

@@ -131,6 +131,8 @@ class _C:
         if kind is not None and kind.named_children:
             self._statement(kind, build, depth + 1)
         for declarator in node.children_by_field_name("declarator"):
+            if declarator.type == "function_declarator" and build.func.name:
+                self._vexing(declarator, kind, build)
             if declarator.type != "init_declarator":
                 continue
             value, name = declarator.child_by_field_name("value"), declarator.child_by_field_name("declarator")
@@ -149,6 +151,19 @@ class _C:
         condition = node.child_by_field_name("value")
         if condition is not None and not node.children_by_field_name("declarator"):
             self._statement(condition, build, depth + 1)
+
+    def _vexing(self, declarator: Node, kind: Node | None, build: Builder) -> None:
+        """Inside a function, `std::string devices(devices_env);` is no declaration of a function but a construction."""
+        name, params = declarator.child_by_field_name("declarator"), declarator.child_by_field_name("parameters")
+        if name is None or params is None or name.type != "identifier":
+            return
+        words = [text(p.child_by_field_name("type")) for p in params.named_children if len(p.named_children) == 1]
+        if not words or len(words) != len(params.named_children):
+            return
+        build.names.update([text(name), *words])
+        args: list[Expr] = [["id", line(params), w] for w in words]
+        maker = text(kind).split("<")[0].split("::")[-1]
+        build.add("assign", line(declarator), [["id", line(name), text(name)]], [["call", line(name), maker, None, args]], "var")
 
     def _returns(self, node: Node, build: Builder, _depth: int) -> None:
         build.add("return", line(node), values=[self._expr(n, build, 0) for n in node.named_children])

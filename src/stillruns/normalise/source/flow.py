@@ -17,6 +17,8 @@ from stillruns.normalise.source.state import (
 )
 from stillruns.normalise.source.values import COMPARES
 
+_NEAR = 25
+"""Lines between a branch and what it is said to steer: a branch around half a function says nothing."""
 _QUIET = frozenset({"error", "bool", "void", "_Bool"})
 
 
@@ -84,6 +86,10 @@ class Flow(Bridging):
                 self.keyed(str(key), int(line), value)
         elif part[0] == "seq" and any(is_flag(p) for p in part[2]):
             self.arguments(part[2], stmt, part[1])
+        elif part[0] == "bin" and part[2] == ">>" and self.domain == "c" and part[4][0] in ("id", "sel"):
+            found = self.value(part[3])  # a stream gives its content to what stands on the right
+            if found is not None and part[3][0] == "id":
+                self.into(part[4], found, part[1])
         elif part[0] == "bin" and part[2] in COMPARES:
             for side in (part[3], part[4]):
                 found = self.value(side)
@@ -109,7 +115,7 @@ class Flow(Bridging):
             call = stmt.values[0]
             for target_func in self.resolve(call[2], call[3]) if call[2] in self.state.returning else ():
                 for number, target in enumerate(stmt.targets):
-                    found = self._hit(result(target_func, number))
+                    found = self.result(target_func, number, call[4])
                     if found is not None:
                         self.move(stmt, target, found)
             return
@@ -179,7 +185,8 @@ class Flow(Bridging):
                 )
                 return
             by = self.control(stmt)
-            if by is not None and by.depth <= 2 and (is_constant(value) or value[0] in ("id", "seq")):
+            near = stmt.line - self.func.stmts[stmt.ctrl].line <= _NEAR if stmt.ctrl >= 0 else False
+            if by is not None and near and by.depth <= 2 and (is_constant(value) or value[0] in ("id", "seq")):
                 self.state.row(
                     self.unit, self.func, stmt.line, "control", by, f"{self.text(target)} = {self.text(value)}"
                 )
@@ -235,9 +242,25 @@ class Flow(Bridging):
                 self.state.row(self.unit, self.func, stmt.line, "return", found, f"{self.func.name}#{number}")
                 if not found.derived:
                     self.state.push(result(self.key, number), found, self.unit, stmt.line)
-            elif self.func.parent >= 0 and self.func.name:
-                by = self.control(stmt)
-                if by is not None:
-                    self.state.row(self.unit, self.func, stmt.line, "return", by, f"{self.func.name}#{number}")
-                if by is not None and self.domain == "go":
-                    self.state.push(result(self.key, number), by, self.unit, stmt.line)
+            elif is_constant(value) or self.named_constant(value):
+                self.returned_constant(stmt, number)
+
+    def named_constant(self, value: Expr) -> bool:
+        """`ml.FlashAttentionEnabled`: a constant of a package or an enum, and in a lambda whatever it gives back."""
+        if self.func.parent >= 0 and self.func.name:
+            return True
+        return value[0] == "sel" and value[2][0] == "id" and str(value[3])[:1].isupper()
+
+    def returned_constant(self, stmt: Stmt, number: int) -> None:
+        """One constant or another is returned because of the option: the result carries it (control dependence)."""
+        by = self.control(stmt)
+        if by is None or not self.func.name or (by.depth > 2 and self.func.parent < 0):
+            return
+        kinds = self.func.results
+        if number < len(kinds) and kinds[number] == "error":
+            return
+        if self.func.parent < 0 and self.state.utility(self.func.name, self.domain):
+            return
+        self.state.row(self.unit, self.func, stmt.line, "return", by, f"{self.func.name}#{number}")
+        if self.domain == "go":
+            self.state.push(result(self.key, number), by, self.unit, stmt.line, 2)

@@ -23,7 +23,7 @@ import msgspec
 
 Expr = list[Any]
 
-DIALECT = 8
+DIALECT = 9
 """Number of the lowering's rules; a cache written under another number is ignored."""
 
 

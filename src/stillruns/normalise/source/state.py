@@ -85,6 +85,7 @@ class State:
         self.spec_stops: frozenset[str] = frozenset()
         self._utility: dict[tuple[str, str], bool] = {}
         self.specials: dict[FuncId, dict[tuple[int, str], list[str]]] = {}
+        self.conditional: set[Sym] = set()
         self.returning: set[str] = set()
         self.globals: dict[str, list[Sym]] = {}
         self.stops: dict[str, str] = {}
@@ -111,6 +112,12 @@ class State:
         depth = (hit.depth if hit else 0) + cost if hit else 0
         derived = bool(hit and hit.derived)
         old = self.known.get(sym)
+        if old is not None and sym in self.conditional and hit is not None:
+            func = self.program.func(key_of(sym))
+            if not self._from_parameter(sym, hit.sym, func):
+                self.conditional.discard(sym)
+                self.queue.append(sym)
+                return True
         if old is not None and (not old.derived or derived):
             return False
         if depth > self.bridges.max_depth:
@@ -124,7 +131,10 @@ class State:
             return False
         place = (unit.file.project, unit.file.path, line) if unit else None
         if sym.kind == "ret":
-            self.returning.add(self.program.func(key_of(sym)).name)
+            func = self.program.func(key_of(sym))
+            self.returning.add(func.name)
+            if hit is not None and self._from_parameter(sym, hit.sym, func):
+                self.conditional.add(sym)
         elif sym.kind == "global":
             self.globals.setdefault(sym.name, []).append(sym)
         self.known[sym] = Known(depth, derived, hit.sym if hit else None, place)
@@ -178,6 +188,10 @@ class State:
         depth = min(depth, old.depth) if old else depth
         name = f"{func.owner}.{func.name}" if func.owner and func.name else func.name
         self.rows[key] = Row(*key, role, name, symbol, to[:120], depth, derived, code or unit.code(line))
+
+    def _from_parameter(self, sym: Sym, source: Sym, func: Func) -> bool:
+        """Does a result carry the option only because an argument did? Then only calls that give it count."""
+        return any(s.kind == "local" and s.scope == sym.scope and s.name in func.params for s, _ in self.chain(source))
 
     def akin(self, sym: Sym, field: str) -> bool:
         """Does a member of a carrier still speak of the option? It does when it shares a word with the names that led

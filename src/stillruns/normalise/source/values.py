@@ -134,7 +134,7 @@ class Values:
             return found
         for target in self.resolve(name, receiver) if name in self.state.returning else ():
             count = max(len(self.state.program.func(target).results), 1)
-            hits = [h for i in range(count) if (h := self._hit(result(target, i))) is not None]
+            hits = [h for i in range(count) if (h := self.result(target, i, args)) is not None]
             if hits:
                 return min(hits, key=lambda h: h.depth)
         if receiver is not None:
@@ -147,6 +147,14 @@ class Values:
         elif self.domain == "go" and self._hit(Sym("global", self.unit.package, name)):
             return self._hit(Sym("global", self.unit.package, name))
         return None
+
+    def result(self, target: FuncId, number: int, args: list[Expr]) -> Hit | None:
+        """A call's n-th result; one that depends on a parameter counts only where an argument carries the option."""
+        sym = result(target, number)
+        found = self._hit(sym)
+        if found is not None and sym in self.state.conditional and not any(self.value(a) for a in args):
+            return None
+        return found
 
     def reads(self, expr: Expr) -> Sym | None:
         """`os.Getenv("NAME")`, `String("NAME")`, `data.value("key", d)`: a call that looks the option up by name."""
