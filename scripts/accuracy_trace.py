@@ -75,7 +75,9 @@ def score(release: str, option: str, found: Trace, truth: dict[str, bool], cold:
     recall = len(needed & rows) / len(needed)
     precision = len(rows & truth.keys()) / len(rows) if any(not must for must in truth.values()) else None
     told = f"precision {precision:.2f}" if precision is not None else "chain only"
-    print(f"{head}  recall {recall:.2f} of {len(needed)}  {told}  recall in stages {len(needed & shown) / len(needed):.2f}")
+    print(
+        f"{head}  recall {recall:.2f} of {len(needed)}  {told}  recall in stages {len(needed & shown) / len(needed):.2f}"
+    )
     for place in sorted(needed - rows):
         print(f"    missed {place}")
     return recall >= 0.9 and (precision is None or precision >= 0.75)

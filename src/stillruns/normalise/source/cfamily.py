@@ -163,7 +163,13 @@ class _C:
         build.names.update([text(name), *words])
         args: list[Expr] = [["id", line(params), w] for w in words]
         maker = text(kind).split("<")[0].split("::")[-1]
-        build.add("assign", line(declarator), [["id", line(name), text(name)]], [["call", line(name), maker, None, args]], "var")
+        build.add(
+            "assign",
+            line(declarator),
+            [["id", line(name), text(name)]],
+            [["call", line(name), maker, None, args]],
+            "var",
+        )
 
     def _returns(self, node: Node, build: Builder, _depth: int) -> None:
         build.add("return", line(node), values=[self._expr(n, build, 0) for n in node.named_children])

@@ -161,7 +161,7 @@ def _decoders(state: State) -> None:
     program, owners = state.program, _embedding(state)
     for key in program.users("Tag", ("go",)):
         func, unit = program.func(key), program.units[key[0]]
-        calls = [p for s in func.stmts for v in s.values for p in walk(v) if p[0] == "call"]
+        calls = [p for s in func.stmts for v in (*s.values, *s.targets) for p in walk(v) if p[0] == "call"]
         reads = any(
             p[2] in state.bridges.reflect_tags
             and p[3] is not None

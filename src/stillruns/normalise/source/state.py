@@ -191,7 +191,9 @@ class State:
 
     def _from_parameter(self, sym: Sym, source: Sym, func: Func) -> bool:
         """Does a result carry the option only because an argument did? Then only calls that give it count."""
-        return any(s.kind == "local" and s.scope == sym.scope and s.name in func.params for s, _ in self.chain(source))
+        return any(
+            s.kind == "local" and s.scope == sym.scope and s.name in func.params for s, _ in self.chain(source)
+        )
 
     def akin(self, sym: Sym, field: str) -> bool:
         """Does a member of a carrier still speak of the option? It does when it shares a word with the names that led
