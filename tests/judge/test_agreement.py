@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judge_samples import answered, with_probs
 
-from stillruns.judge.agreement import combine, compare, floor_warning, has_nan, measure_floor, one_token
+from stillruns.judge.agreement import combine, compare, first_nan, floor_warning, measure_floor, one_token
 from stillruns.model.agreement import OutputVerdict
 from stillruns.model.exchange import Answered, TokenProb
 from stillruns.model.floor import Floor
@@ -77,7 +77,7 @@ def test_nan_is_wrong() -> None:
     bad = answered([1, 0, 0], probs=(good.probs[0], TokenProb(0, None), TokenProb(0, None)))
     seen = compare(bad, good, None)
     assert (seen.verdict, seen.first_divergence, seen.why) == (OutputVerdict.WRONG, 1, "NaN at token 1")
-    assert has_nan(bad) and not has_nan(good)
+    assert first_nan(bad) == 1 and first_nan(good) is None
     assert compare(good, bad, None).verdict is OutputVerdict.UNKNOWN
 
 

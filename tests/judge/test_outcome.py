@@ -21,6 +21,7 @@ from judge_samples import (
 
 from stillruns.judge.outcome import judge
 from stillruns.model.component import Component
+from stillruns.model.evidence import Evidence
 from stillruns.model.exchange import TokenProb
 from stillruns.model.outcome import Outcome, OutcomeKind
 from stillruns.model.phase import Phase
@@ -217,7 +218,9 @@ def test_nan_is_a_wrong_output() -> None:
     """A null log-probability is a wrong output, with no reference needed."""
     bad = answered([1, 0], probs=(TokenProb(1, -0.1), TokenProb(0, None)))
     seen = judge(record(), facts(), bad)
-    assert (seen.kind, seen.detail) == (OutcomeKind.WRONG_OUTPUT, "NaN in decode")
+    assert (seen.kind, seen.phase, seen.detail) == (OutcomeKind.WRONG_OUTPUT, Phase.DECODE, "NaN in decode")
+    at_once = answered([0], probs=(TokenProb(0, None),))
+    assert judge(record(), facts(), at_once).phase is Phase.PROMPT
 
 
 def test_interrupted() -> None:
@@ -267,3 +270,5 @@ def test_no_log_at_all() -> None:
     """Without a log the process and the protocol still tell."""
     seen = judge(record(end=died("SIGSEGV"), **EARLY), NO_LOG, NO_ANSWER)
     assert (seen.kind, seen.phase, seen.components) == (OutcomeKind.CRASH, Phase.UNKNOWN, (Component.UNKNOWN,))
+    nothing = (Evidence("s0", "stdout", "sha256:", 0, ""), Evidence("s1", "stderr", "sha256:", 0, ""))
+    assert judge(record(end=died("SIGSEGV"), evidence=nothing, **EARLY), NO_LOG, NO_ANSWER).phase is Phase.INIT

@@ -58,7 +58,7 @@ def shown(found: ServerFacts, key: str) -> Any:
 
 @pytest.mark.parametrize("case", CASES)
 def test_golden_log(case: str) -> None:
-    """Every golden log gives what stands beside it; a subset named there is compared, `origin` says where it is from."""
+    """Every golden log gives what stands beside it: what is named there is compared, `origin` says whence."""
     expect = json.loads((GOLDEN / f"{case}.expect.json").read_text())
     assert expect.pop("origin") in ("real", "composed")
     data = (GOLDEN / f"{case}.raw").read_bytes()

@@ -84,9 +84,10 @@ def floor_warning(floor: Floor) -> str | None:
     )
 
 
-def has_nan(answered: Answered) -> bool:
-    """Whether a chosen token's log-probability is not a number: llama-server prints null for it."""
-    return any(p.logprob is None or math.isnan(p.logprob) for p in answered.probs)
+def first_nan(answered: Answered) -> int | None:
+    """The first token whose log-probability is not a number (llama-server prints null for it); None without one."""
+    places = (i for i, p in enumerate(answered.probs) if p.logprob is None or math.isnan(p.logprob))
+    return next(places, None)
 
 
 def one_token(answered: Answered) -> bool:
@@ -109,12 +110,12 @@ def compare(answered: Answered, reference: Answered, floor: Floor | None) -> Agr
 
     `floor` is the measured rounding floor, or None where there is none: then as much is tolerated as ever is.
     """
-    if has_nan(answered):
-        where = next(i for i, p in enumerate(answered.probs) if p.logprob is None or math.isnan(p.logprob))
+    where = first_nan(answered)
+    if where is not None:
         return Agreement(
             OutputVerdict.WRONG, len(answered.tokens), where, None, None, _level(floor), f"NaN at token {where}"
         )
-    if has_nan(reference):
+    if first_nan(reference) is not None:
         return unknown(
             "the reference's own answer has NaN: the CPU path is broken, so there is nothing to compare with"
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stillruns.judge.agreement import has_nan
+from stillruns.judge.agreement import first_nan
 from stillruns.judge.components import place, suspects
 from stillruns.model.absence import Absence
 from stillruns.model.component import Component
@@ -68,7 +68,7 @@ class _Seen:
     @property
     def supervised(self) -> bool:
         """The user's own command, not a trial of a cell: no request of ours belongs to it."""
-        return not self.record.cell
+        return self.record.cell in ("", "once")
 
     @property
     def signal(self) -> str | None:
@@ -98,10 +98,20 @@ class _Seen:
             return False
         return self.has_token if self.answered is None else self.answered.finished and self.has_token
 
+    @property
+    def _silent(self) -> bool:
+        """A log without a line, though nothing was asked to be hidden."""
+        facts = self.facts
+        shown = "--log-disable" not in self.record.argv
+        return shown and facts is not None and facts.lines == 0 and facts.last_phase is Phase.UNKNOWN
+
     def log_phase(self) -> Phase:
         """The phase that the log reached; a clean-up after a failed load is not where it failed."""
         if self.facts is None:
-            return Phase.UNKNOWN
+            streams = [e.bytes for e in self.record.evidence if e.kind in ("stdout", "stderr")]
+            return Phase.INIT if streams and not any(streams) and not self.ready else Phase.UNKNOWN
+        if self._silent and not self.ready:
+            return Phase.INIT  # not one line: the first comes with the command line and the devices
         if self.facts.last_phase is not Phase.TEARDOWN or self.record.sighting.stop_sent_at is not None:
             return self.facts.last_phase
         spans = [s.phase for s in self.facts.phases if s.phase is not Phase.TEARDOWN]
@@ -212,6 +222,8 @@ def _died(seen: _Seen) -> _Manner | None:
         after += ", sent by someone else (the kernel's out-of-memory killer?)"
     if signal == "SIGABRT" and isinstance(seen.record.core, CoreNotes):
         after = ""  # always libc's raise()
+    if signal == "SIGILL":
+        after = ", an instruction that this CPU does not have"  # where it met it says nothing
     return _Manner(kind, seen.phase(), signal, signal, after)
 
 
@@ -220,6 +232,8 @@ def _hung(seen: _Seen) -> _Manner | None:
     deadline = seen.record.sighting.timed_out or (exchange.timed_out if exchange else "")
     if not deadline:
         return None
+    if seen.attached and not seen.ready:
+        return _Manner(OutcomeKind.NOT_READY, Phase.UNKNOWN, "no server answered within its deadline")
     phase = _DEADLINE_PHASE.get(deadline, Phase.UNKNOWN)
     if phase is Phase.UNKNOWN:
         phase = seen.phase()
@@ -276,6 +290,8 @@ def _answer(seen: _Seen) -> _Manner | None:
 
 
 def _sanity(seen: _Seen) -> _Manner | None:
-    if seen.answered is not None and has_nan(seen.answered):
-        return _Manner(OutcomeKind.WRONG_OUTPUT, Phase.DECODE, "NaN")
-    return None
+    where = None if seen.answered is None else first_nan(seen.answered)
+    if where is None:
+        return None
+    # the first token comes out of the prompt's evaluation
+    return _Manner(OutcomeKind.WRONG_OUTPUT, Phase.DECODE if where else Phase.PROMPT, "NaN")

@@ -6,6 +6,7 @@ became ready was accepted; where the server prints the value that it took, the p
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from stillruns.judge.trial_view import TrialView, file_name, no, unknown, yes
@@ -55,11 +56,12 @@ def _binary(view: TrialView, engine: Engine | None) -> FactorApplied:
 
 
 def _arguments(view: TrialView) -> FactorApplied:
-    asked = view.condition.args
-    argv = view.record.argv
-    if any(argv[i : i + len(asked)] == asked for i in range(len(argv))):
-        return yes(" ".join(asked), " ".join(asked), "")
-    return no(" ".join(asked), None, f"arguments missing: {' '.join(asked)} is not on the trial's command line")
+    """Word by word, since an adapter may move some of them (`--rpc` has to stand before `--device`)."""
+    asked = " ".join(view.condition.args)
+    missing = Counter(view.condition.args) - Counter(view.record.argv)
+    if not missing:
+        return yes(asked, asked, "")
+    return no(asked, None, f"arguments missing: {' '.join(missing)} is not on the trial's command line")
 
 
 def _env(view: TrialView) -> FactorApplied:

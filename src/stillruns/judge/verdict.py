@@ -37,7 +37,7 @@ def trial(
     ended = outcome.judge(record, facts, answered)
     output = _output(condition, ended, answered, reference, floor)
     if ended.kind is OutcomeKind.OK and output is not None and output.verdict is OutputVerdict.WRONG:
-        ended = _wrong(ended, output)
+        ended = _wrong(ended, output, answered)
     return TrialVerdict(
         trial=record.trial,
         cell=record.cell,
@@ -63,22 +63,20 @@ def _output(
         return None
     if isinstance(answered, Absence):
         return agreement.unknown(answered.detail or "the answer was not stored")
+    if agreement.first_nan(answered) is not None:
+        return agreement.compare(answered, answered, floor)
     if condition.is_reference:
-        return (
-            agreement.compare(answered, answered, None)
-            if agreement.has_nan(answered)
-            else agreement.reference(answered)
-        )
-    if agreement.has_nan(answered):
-        return agreement.compare(answered, reference or answered, floor)
+        return agreement.reference(answered)
     if reference is None:
         return agreement.unknown("there is no answer of a reference to compare with")
     return agreement.compare(answered, reference, floor)
 
 
-def _wrong(ended: Outcome, output: Agreement) -> Outcome:
-    """A wrong answer is an outcome of its own; who is at fault, the answer does not say."""
-    phase = Phase.PROMPT if output.first_divergence == 0 else Phase.DECODE
+def _wrong(ended: Outcome, output: Agreement, answered: Answered | Absence) -> Outcome:
+    """A wrong answer is an outcome of its own; who is at fault, the answer does not say. An answer that is one token
+    again and again was wrong from its first token on, which the prompt gives."""
+    stuck = isinstance(answered, Answered) and agreement.one_token(answered)
+    phase = Phase.PROMPT if stuck or output.first_divergence == 0 else Phase.DECODE
     return replace(
         ended,
         kind=OutcomeKind.WRONG_OUTPUT,

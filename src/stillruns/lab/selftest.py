@@ -128,7 +128,7 @@ def _check(
     outcome = verdict.outcome
     if not fired:
         faulty.append("the fault did not strike")
-    if outcome.kind is not fault.outcome:
+    if outcome.kind not in (fault.outcome, fault.also):
         faulty.append(f"judged {outcome.kind.value}")
     elif fault.outcome is not OutcomeKind.OK and outcome.phase is not fault.judged_phase:
         faulty.append(f"phase judged {outcome.phase.value}")

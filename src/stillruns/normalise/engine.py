@@ -46,40 +46,42 @@ def _lines(raw: bytes) -> list[str]:
 
 
 def _help(raw: bytes) -> tuple[frozenset[str], dict[str, tuple[str, ...]]]:
-    """Options begin at the left edge (up to mid 2024 indented by two); their explanation at column 40 or below."""
+    """Options begin at the left (indented by 2 or 9 up to mid 2024), their explanations at column 34 or 40."""
     flags: set[str] = set()
     values: dict[str, tuple[str, ...]] = {}
-    blocks: list[tuple[str, str]] = []
-    for line in _lines(raw):
-        if re.match(r" {0,2}--?[A-Za-z]", line):
-            head, text = _split(line)
-            blocks.append((head, text))
-        elif line.startswith(" ") and blocks:
-            head, text = blocks[-1]
-            blocks[-1] = (head, f"{text} {line.strip()}")
-        elif line.strip():
-            blocks.append(("", ""))
-    for head, text in blocks:
+    for head, text in _blocks(raw):
         names = _names(head)
-        if not names or _REMOVED in text:
-            continue
-        flags.update(names)
-        accepted = _accepted(head)
-        if accepted:
-            values.update(dict.fromkeys(names, accepted))
+        if _REMOVED not in " ".join(text):
+            flags.update(names)
+            accepted = _accepted(head, text)
+            if accepted:
+                values.update(dict.fromkeys(names, accepted))
     return frozenset(flags), values
+
+
+def _blocks(raw: bytes) -> list[tuple[str, list[str]]]:
+    """Each option's head and the lines that explain it."""
+    blocks: list[tuple[str, list[str]]] = []
+    for line in _lines(raw):
+        if re.match(r" {0,12}--?[A-Za-z]", line):
+            head, text = _split(line)
+            blocks.append((head, [text]))
+        elif line.startswith(" ") and blocks:
+            blocks[-1][1].append(line.strip())
+        elif line.strip():
+            blocks.append(("", []))
+    return blocks
 
 
 def _split(line: str) -> tuple[str, str]:
     """The option's names with their placeholder, and what explains them (on the next line after long names)."""
-    head = line[:_COLUMN]
-    if len(line) > _COLUMN and line[_COLUMN - 1] == " ":
-        return head.strip(), line[_COLUMN:].strip()
-    names, gap, text = line.strip().partition("  ")
-    while gap and names.endswith(","):  # `-t,    --threads N`
-        more, gap, text = text.strip().partition("  ")
-        names = f"{names} {more}"
-    return names, text.strip()
+    parts = re.split(r" {2,}", line.strip())
+    head = parts.pop(0)
+    while parts and head.endswith(","):  # `-t,    --threads N`
+        head = f"{head} {parts.pop(0)}"
+    if not parts and len(line) > _COLUMN and line[_COLUMN - 1] == " ":
+        return line[: _COLUMN - 1].strip(), line[_COLUMN:].strip()
+    return head, " ".join(parts)
 
 
 def _names(head: str) -> list[str]:
@@ -91,12 +93,17 @@ def _names(head: str) -> list[str]:
     return names
 
 
-def _accepted(head: str) -> tuple[str, ...]:
-    """`[on|off|auto]`, `{none,layer,row}`, `<0|1>`; a placeholder (`<dev1,dev2,..>`) accepts anything."""
+def _accepted(head: str, text: list[str]) -> tuple[str, ...]:
+    """The accepted values where the help lists them: `[on|off|auto]`, `{none,layer,row}` or `<0|1>` beside the name,
+    `allowed values: f32, f16` or a list `- none: ...` below it. A placeholder (`<dev1,dev2,..>`, `N`) lists none."""
     found = re.search(r"\[([\w.+-]+(?:\|[\w.+-]+)+)\]|\{([\w.+-]+(?:,[\w.+-]+)+)\}|<([\w.+-]+(?:\|[\w.+-]+)+)>", head)
-    if not found:
-        return ()
-    return tuple(re.split(r"[|,]", found[1] or found[2] or found[3]))
+    if found:
+        return tuple(re.split(r"[|,]", found[1] or found[2] or found[3]))
+    for line in text:
+        if line.startswith("allowed values: "):
+            return tuple(value.strip() for value in line.removeprefix("allowed values: ").split(",") if value.strip())
+    listed = [found[1] for line in text if (found := re.match(r"- ([\w.+-]+)(?: \(default\))?: ", line))]
+    return tuple(listed) if len(listed) > 1 else ()
 
 
 def _devices(raw: bytes) -> tuple[Device, ...] | Absence:

@@ -27,7 +27,9 @@ class Fault:
     `does` says what really happens. `outcome` and `judged_phase` are what a judgement of the trial has to say,
     `signal` the signal it has to name. `ends` holds the ends of the process that are right: signal names, `exit N`;
     SIGKILL for a hang is ours. `http` is the status of the completion request, None where the connection broke or
-    nothing could be asked. `orphans` is how many processes are left behind to be found.
+    nothing could be asked. `orphans` is how many processes are left behind to be found. `also` is a second
+    outcome that is right, where evidence may be lost with the process: llama.cpp logs from a thread of its own, so
+    the last lines before a signal are not always written.
     """
 
     phase: Phase
@@ -40,6 +42,7 @@ class Fault:
     needs: str = "any"
     signal: str | None = None
     orphans: int = 0
+    also: OutcomeKind | None = None
 
     @property
     def id(self) -> str:
@@ -126,7 +129,19 @@ def _harmless(phase: Phase, kind: str) -> Fault:
 FAULTS: tuple[Fault, ...] = (
     *(_sudden(phase, kind) for phase in PLACES for kind in _SUDDEN),
     *(_harmless(phase, kind) for phase in PLACES for kind in _HARMLESS),
-    *(Fault(phase, "oom", does, OutcomeKind.OOM, phase, ends, http) for phase, (does, ends, http) in _OOM.items()),
+    *(
+        Fault(
+            phase,
+            "oom",
+            does,
+            OutcomeKind.OOM,
+            phase,
+            ends,
+            http,
+            also=OutcomeKind.CRASH if "SIGSEGV" in ends else None,
+        )
+        for phase, (does, ends, http) in _OOM.items()
+    ),
     *(
         Fault(
             phase,

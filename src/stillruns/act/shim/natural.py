@@ -20,11 +20,15 @@ CHROMIUM = Path("usr/lib/chromium")
 
 @dataclass(frozen=True, slots=True)
 class NaturalCrash:
-    """A recipe: run llama-server with `args` and this driver. `ends` are the signals seen, by build."""
+    """A recipe: run llama-server with `args` and this driver. `ends` are the signals seen, by build.
+
+    `api` is the version that the driver's manifest claims; `device` and `says` are in the server's log.
+    """
 
     id: str
     title: str
     library: str
+    api: str
     env: dict[str, str]
     args: tuple[str, ...]
     device: str
@@ -39,6 +43,7 @@ NATURAL: tuple[NaturalCrash, ...] = (
         id="mock-icd",
         title="Khronos' mock driver: a device that takes every call and does nothing",
         library="libVkICD_mock_icd.so",
+        api="1.1.0",
         env={},
         args=("-ngl", "99"),
         device="Vulkan Mock Device",
@@ -52,6 +57,7 @@ NATURAL: tuple[NaturalCrash, ...] = (
         id="swiftshader",
         title="SwiftShader: a device without what ggml needs; the refusal in order ends in an abort at exit",
         library="libvk_swiftshader.so",
+        api="1.0.5",  # as shipped; with a newer one the loader offers a version that the driver refuses: no device
         env={"GGML_VK_VISIBLE_DEVICES": "0"},  # ggml skips devices of type CPU unless they are named
         args=("-ngl", "99"),
         device="SwiftShader Device",
@@ -73,7 +79,7 @@ def environment(crash: NaturalCrash, root: Path, folder: Path) -> dict[str, str]
     if not library.exists():
         raise EnvironmentLacks(f"{library} is missing: unpack chromium-common with `scripts/fetch_icds.sh {root}`")
     manifest = folder / f"{crash.id}_icd.json"
-    icd = {"file_format_version": "1.0.0", "ICD": {"library_path": str(library), "api_version": "1.1.0"}}
+    icd = {"file_format_version": "1.0.0", "ICD": {"library_path": str(library), "api_version": crash.api}}
     manifest.write_text(json.dumps(icd))
     # the older name too: loaders before 1.3.207 do not know the newer one
     return {**crash.env, "VK_DRIVER_FILES": str(manifest), "VK_ICD_FILENAMES": str(manifest)}

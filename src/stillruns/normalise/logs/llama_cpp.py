@@ -7,6 +7,8 @@ What such a log can and cannot decide:
 
 - A model that is loaded twice (the dry run of `-fit on`, or a reload) counts as loaded last. Another model (draft,
   projector) leaves the first one's facts alone.
+- `offloading 3 repeating layers` before `offloaded 5/5` means 4: when all layers are offloaded, the newer builds
+  print one too few. It is put right here.
 - `offloaded 5/5 layers to GPU` is also printed when there is no GPU. It is reported as printed; whether a device
   holds anything is for the reader of `buffers` and of `devices[].used`.
 - From b9246 the load lines need `-lv 4`. Lines that are not shown are an absence (HIDDEN), as are lines that were
@@ -43,7 +45,7 @@ def read(
     patterns, both from the catalogue; `cut` says where a bounded capture lost its middle. Any bytes are read; an
     empty log gives facts in which everything is absent.
     """
-    table, crashes = rule_table(rules), pattern_table(patterns)
+    table, crashes = rule_table(rules).for_log(data), pattern_table(patterns).for_log(data)
     state = State(source)
     for line in lines(data, cut):
         state.lines = line.number
@@ -78,7 +80,7 @@ def facts(state: State) -> ServerFacts:
         verbosity=state.verbosity,
         devices=state.seen.all(),
         backends_loaded=tuple(state.backends),
-        offload=state.load.offload_or_absence(state),
+        offload=state.offload(),
         buffers=tuple(state.load.buffers),
         settings=dict(state.load.settings),
         phases=tuple(state.phases.spans),

@@ -1,9 +1,9 @@
 """What stands before a log line's own text, taken off in one place.
 
 Forms of llama-server: none (to 2024 and with `--no-log-prefix`), `0.00.027.699 I ` (minutes, seconds, milli- and
-microseconds since the start, and the level), `INFO [ function] text | key="value" number=1` (to mid 2024), one JSON object a
-line (`--log-format json` of 2023-24, `--log-jsonl` from b10865). Journals and containers put their own prefix before
-these; `strip` is where their forms are to be added.
+microseconds since the start, and the level), `INFO [ function] text | key="value" number=1` (to mid 2024), one JSON
+object a line (`--log-format json` of 2023-24, `--log-jsonl` from b10865). Journals and containers put their own
+prefix before these; `strip` is where their forms are to be added.
 """
 
 from __future__ import annotations
