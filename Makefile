@@ -52,11 +52,10 @@ format: $(READY_TEST)
 bench: $(READY_TEST)
 	@$(BIN)/python scripts/bench.py
 
-ifneq ($(wildcard scripts/accuracy.py),)
+# Precision and recall of `trace` on real source trees: make accuracy SOURCES=DIR (scripts/accuracy_trace.py says what DIR holds).
 .PHONY: accuracy
 accuracy: $(READY_TEST)
-	@$(BIN)/python scripts/accuracy.py
-endif
+	@$(BIN)/python scripts/accuracy_trace.py $(SOURCES)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

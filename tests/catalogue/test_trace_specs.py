@@ -19,14 +19,20 @@ def test_shipped_data_loads() -> None:
     [
         ({"colour": "red"}, "unknown keys: colour"),
         ({"source": None}, "lacks source"),
-        ({"stages": [{"id": "a", "roles": ["flag"], "path": "", "last_seen": "v1", "code": "("}]}, "no regular expression"),
+        (
+            {"stages": [{"id": "a", "roles": ["flag"], "path": "", "last_seen": "v1", "code": "("}]},
+            "no regular expression",
+        ),
         ({"meaning": [{"text": "x", "when": ["nowhere"]}]}, "stages that the spec lacks: nowhere"),
-        ({"meaning": [{"text": "see {a}"}], "stages": [{"id": "a", "roles": [], "path": "", "last_seen": ""}]}, "not require"),
+        (
+            {"meaning": [{"text": "see {a}"}], "stages": [{"id": "a", "roles": [], "path": "", "last_seen": ""}]},
+            "not require",
+        ),
     ],
 )
 def test_bad_spec_is_refused(change: dict[str, object], said: str) -> None:
-    """An unknown key, a missing source, a bad pattern, a stage that is not there: the file and the fault are named."""
+    """An unknown key, a missing source, a bad pattern, a stage that is not there: file and fault are named."""
     spec = {"option": "x", "subject": "y", "source": "z", "read_on": "2026-11-30", **change}
-    with pytest.raises(CatalogueError, match="f.toml") as caught:
+    with pytest.raises(CatalogueError, match=r"f\.toml") as caught:
         trace_specs._spec("f.toml", {k: v for k, v in spec.items() if v is not None})
     assert said in str(caught.value)

@@ -90,7 +90,11 @@ def test_diff_says_what_changed(tmp_path: Path) -> None:
 
     git("init", "-q")
     for number, test in ((1, ">= 0"), (2, "> 0")):
-        text = (TREES / "server" / "run" / "start.go").read_text().replace("options.Layers > 0", f"options.Layers {test}")
+        text = (
+            (TREES / "server" / "run" / "start.go")
+            .read_text()
+            .replace("options.Layers > 0", f"options.Layers {test}")
+        )
         (repo / "start.go").write_text(text)
         (repo / "options.go").write_text((TREES / "server" / "api" / "options.go").read_text())
         git("add", ".")

@@ -1,4 +1,4 @@
-"""The promise of collect/source_tree: files of any revision, the work tree untouched, and a clear sentence otherwise."""
+"""The promise of collect/source_tree: files of any revision, the work tree untouched, else a clear sentence."""
 
 from __future__ import annotations
 

@@ -62,8 +62,8 @@ def places(found: Trace) -> set[tuple[str, str, int]]:
     ["gpu_layers", "mapped", "SERVER_FLASH", "ENGINE_THREADS", "ENGINE_RUN_FAST", "DEVICE_TARGETS", "ENGINE_GPU"],
 )
 def test_every_hard_hop(option: str) -> None:
-    """JSON tag, reflection, whole-struct comparison, argument slice, flag table, cgo, getenv (built names too), control
-    dependence, CMake and macros: every wanted line is there, no forbidden one is."""
+    """JSON tag, reflection, whole-struct comparison, argument slice, flag table, cgo, getenv (built names too),
+    control dependence, CMake and macros: every wanted line is there, no forbidden one is."""
     given = files()
     found = places(follow(option, given))
     assert marks("want", option, given) - found == set()

@@ -66,7 +66,7 @@ def _prefixes(stmt: Stmt, option: str) -> list[tuple[int, str]]:
 
 
 def _counterpart(state: State, stmt: Stmt, option: str, prefix: str) -> tuple[str, bool]:
-    """`replace(name, "A_", "A_NO_")` makes A_NO_X of A_X: (that name, does a tree hold it); empty without such a call."""
+    """`replace(name, "A_", "A_NO_")` makes A_NO_X of A_X: (the other name, is it held); empty without."""
     for value in stmt.values:
         for part in walk(value):
             if part[0] == "call" and "replace" in part[2]:

@@ -153,7 +153,7 @@ class _C:
             self._statement(condition, build, depth + 1)
 
     def _vexing(self, declarator: Node, kind: Node | None, build: Builder) -> None:
-        """Inside a function, `std::string devices(devices_env);` is no declaration of a function but a construction."""
+        """Inside a function, `std::string devices(devices_env);` declares no function: it is a construction."""
         name, params = declarator.child_by_field_name("declarator"), declarator.child_by_field_name("parameters")
         if name is None or params is None or name.type != "identifier":
             return

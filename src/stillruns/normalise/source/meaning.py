@@ -115,7 +115,16 @@ def _from_rows(state: State, stages: tuple[Stage, ...]) -> Statement:
     if words is not None:
         parts.append(f"and is described by the source as: {words.to.strip()}")
         refs.append(words)
-    effect = next((s for role in _EFFECTS if role != "flag" or not flags for s in reversed(stages) if _role_of(s, told) == role), None)
+    effect = next(
+        (
+            s
+            for role in _EFFECTS
+            if role != "flag" or not flags
+            for s in reversed(stages)
+            if _role_of(s, told) == role
+        ),
+        None,
+    )
     if effect is not None and (words is None or effect.file != words.path):
         row = next(r for r in told if (r.project, r.path, r.line) == (effect.project, effect.file, effect.line))
         parts.append(f"and takes effect in {effect.function or effect.file}: {effect.effect[:160]}")
