@@ -2,10 +2,10 @@
 
     make accuracy SOURCES=DIR      (python scripts/accuracy_trace.py DIR)
 
-DIR holds `ollama` and `ollama-python` (git repositories with the releases below) and `llama.cpp-b11434` (the files of
-that build, for example of a source distribution); what is missing is skipped, with the reason. Truth rows: `needed` =
-yes is a line that an expert names when asked how the option works (recall counts these); `no` is a line that concerns the
-option although nobody would miss it (precision counts both). Any other row that the tracer gives counts as wrong.
+DIR holds `ollama` and `ollama-python` (git repositories with the releases below) and `llama.cpp-b11434` (its
+files); what is missing is skipped, with the reason. Truth rows: `needed` = yes is a line that an expert names when
+asked how the option works (recall counts these); `no` is a line that concerns the option although nobody would miss
+it (precision counts both). Any other row that the tracer gives counts as wrong.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def score(release: str, option: str, found: Trace, truth: dict[str, bool], cold:
     precision = len(rows & truth.keys()) / len(rows) if any(not must for must in truth.values()) else None
     told = f"precision {precision:.2f}" if precision is not None else "chain only"
     print(
-        f"{head}  recall {recall:.2f} of {len(needed)}  {told}  recall in stages {len(needed & shown) / len(needed):.2f}"
+        f"{head}  recall {recall:.2f} of {len(needed)}  {told}  (in stages {len(needed & shown) / len(needed):.2f})"
     )
     for place in sorted(needed - rows):
         print(f"    missed {place}")

@@ -35,7 +35,10 @@ class Bridging(Values):
         if name in bridges.whole_compares:
             self.whole(expr)
         told = self.is_log(name, receiver)
-        if name in bridges.flag_definitions and not told and self.literal_in(args):
+        environment = (
+            self.state.option.isupper()
+        )  # `Bool("OLLAMA_X")` reads a variable, `Bool("verbose")` defines a flag
+        if name in bridges.flag_definitions and not (told or environment) and self.literal_in(args):
             self.defines(expr, stmt)
             return
         if name in bridges.flag_tables and self.literal_in([a for part in walk(expr) for a in [part]]):

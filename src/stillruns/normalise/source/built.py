@@ -16,7 +16,7 @@ def built_names(state: State, option: str) -> tuple[str, ...]:
     if not option.isupper():
         return ()
     out: list[str] = []
-    for key in sorted(_readers(state)):
+    for key in sorted(_holders(state, option)):
         func, unit = state.program.func(key), state.program.units[key[0]]
         for stmt in func.stmts:
             for line, prefix in _prefixes(stmt, option):
@@ -37,13 +37,14 @@ def built_names(state: State, option: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(out))
 
 
-def _readers(state: State) -> set[FuncId]:
-    """Functions that read the environment themselves or hand on what others read."""
+def _holders(state: State, option: str) -> set[FuncId]:
+    """Functions in files that read the environment and hold a literal which begins this name."""
+    starts = [option[: n + 1] for n, letter in enumerate(option[:-1]) if letter == "_" and n + 1 >= _LEAST]
     found: set[FuncId] = set()
-    for name in sorted(state.bridges.env_readers):
-        if "env" in name.lower():
-            for domain in ("go", "c", "python"):
-                found |= set(state.program.users(name, (domain,)))
+    for start in starts:
+        for unit in state.program.holding(f'"{start}', ("go", "c", "python")):
+            if any(name.encode() in unit.file.data for name in state.bridges.env_readers if "env" in name.lower()):
+                found |= {(unit.number, i) for i in range(len(state.program.facts(unit).funcs))}
     return found
 
 
