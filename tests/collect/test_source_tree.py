@@ -101,3 +101,30 @@ def test_missing_object_is_named(repo: Path) -> None:
     tree = read("x", repo, "v2", SUFFIXES)
     assert [f.path for f in tree.load()] == ["name with spaces ü.c"]
     assert any(m.startswith("a.go") for m in tree.missing)
+
+
+def test_hostile_repository_runs_nothing(repo: Path, tmp_path: Path) -> None:
+    """A repository whose configuration names programs (a monitor, a fetch of missing objects) starts none of them."""
+    mark = tmp_path / "ran"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch '{mark}'\n")
+    program.chmod(0o755)
+    git(repo, "config", "core.fsmonitor", str(program))
+    git(repo, "config", "core.repositoryformatversion", "1")
+    git(repo, "config", "extensions.partialClone", "origin")
+    git(repo, "config", "remote.origin.url", str(tmp_path / "nowhere"))
+    git(repo, "config", "remote.origin.promisor", "true")
+    git(repo, "config", "remote.origin.uploadpack", str(program))
+    git(repo, "config", "protocol.file.allow", "always")
+    blob = git(repo, "rev-parse", "v2:a.go").strip()
+    (repo / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    mark.unlink(missing_ok=True)  # git's own commands above may have asked the monitor
+    read("x", repo, "v2", SUFFIXES).load()
+    read("x", repo, "", SUFFIXES).load()
+    assert not mark.exists()
+
+
+def test_environment_does_not_redirect_git(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIT_DIR of a hook or shell is not meant for the tree that was named."""
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other"))
+    assert has(repo, "v1")
