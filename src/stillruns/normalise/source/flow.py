@@ -132,6 +132,7 @@ class Flow(Bridging):
     def move(self, stmt: Stmt, target: Expr, found: Hit) -> None:
         """`target = value` where the value carries the option."""
         role = "clip" if found.clipped else "assign"
+        self.state.forget(self.unit, stmt.line, "set")  # seen before the value was known to carry the option
         self.state.row(self.unit, self.func, stmt.line, role, found, self.text(target))
         self.into(target, found, stmt.line)
 
