@@ -102,7 +102,9 @@ def _by_name(rows: Iterable[Row], key: str) -> dict[str, list[Row]]:
 
 
 def _difference(old: Row, new: Row) -> str:
-    return "; ".join(f"{key} {old.get(key, '')!r} -> {new[key]!r}" for key in new if old.get(key) != new[key]) or "rows"
+    return (
+        "; ".join(f"{key} {old.get(key, '')!r} -> {new[key]!r}" for key in new if old.get(key) != new[key]) or "rows"
+    )
 
 
 def llama_cpp(folder: Path, rev: str) -> tuple[list[Row], list[Row], list[Row]]:
@@ -110,7 +112,9 @@ def llama_cpp(folder: Path, rev: str) -> tuple[list[Row], list[Row], list[Row]]:
     git = bool(checkout.tags(folder))
     named = rev or "work tree"
     files = list(checkout.files(folder, rev if git else "", lambda name: name.endswith(SUFFIXES)))
-    texts = {name: data.decode("utf-8", "replace") for name, data in files if name.startswith(("tools/", "examples/"))}
+    texts = {
+        name: data.decode("utf-8", "replace") for name, data in files if name.startswith(("tools/", "examples/"))
+    }
     programs = _programs(texts)
     flags: list[Row] = []
     for name, data in files:
@@ -158,9 +162,7 @@ def _programs(texts: dict[str, str]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(sorted(programs)) for name, programs in found.items()}
 
 
-def _flag_rows(
-    flags: Iterator[env_reads.TableFlag], programs: dict[str, tuple[str, ...]], rev: str
-) -> Iterator[Row]:
+def _flag_rows(flags: Iterator[env_reads.TableFlag], programs: dict[str, tuple[str, ...]], rev: str) -> Iterator[Row]:
     everyone = {p for name, group in programs.items() if name not in ("LLAMA_BENCH", "DOWNLOAD") for p in group}
     for flag in flags:
         if flag.programs == ("LLAMA_BENCH",):
@@ -252,7 +254,7 @@ def ollama(folder: Path) -> tuple[list[Row], list[Row]]:
             if read.kind == "env-read" and (read.names[0] in names or tag == releases[-1]):
                 places.setdefault(read.names[0], read)
         for name, read in places.items():
-            rows.append(_reader(name, "env", "ollama", tag, read.place, read.text, first.get(name, tag)))
+            rows.append(_reader(name, "env", "ollama", tag, read.place, read.text, first.get(name, "unknown")))
         for name in names - places.keys():
             rows.append(_reader(name, "mention", "ollama", tag, f"source@{tag}", "", first[name]))
     source = f"git grep over {len(releases)} release tags of ollama/ollama ({releases[0]} .. {releases[-1]})"

@@ -15,14 +15,28 @@ from functools import cache
 from importlib import resources
 
 from stillruns.errors import CatalogueError
-from stillruns.model.option_row import Options, OptionRow, Owner, Reader, ReleaseFlag, Searched, Semantics, Status
+from stillruns.model.option_row import OptionRow, Options, Owner, Reader, ReleaseFlag, Searched, Semantics, Status
 
 CURATED = {"env_vars.csv": "env", "flags.csv": "flag", "cmake.csv": "cmake", "programs.csv": "program"}
 """Table -> kind of its rows."""
 
-_COLUMNS = (
-    "name owner status semantics values default effect since until use reader notes source read_on build".split()
-)
+_COLUMNS = [
+    "name",
+    "owner",
+    "status",
+    "semantics",
+    "values",
+    "default",
+    "effect",
+    "since",
+    "until",
+    "use",
+    "reader",
+    "notes",
+    "source",
+    "read_on",
+    "build",
+]
 _COMPUTED = {
     "owners.csv": ["id", "title", "sign", "programs", "source"],
     "images.csv": ["prefix", "program", "source"],

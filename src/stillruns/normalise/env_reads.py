@@ -19,7 +19,12 @@ LARGEST = 8 << 20
 _C = (".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".cu", ".cuh", ".m", ".mm", ".inc")
 _ENV: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
     ((".go",), re.compile(r'os\.(?:Getenv|LookupEnv)\(\s*"(\w+)"')),
-    ((".go",), re.compile(r'\b(?:Var|String|Bool|BoolWithDefault|Uint|Uint64|StringWithDefault|Int)\(\s*"([A-Z]\w+)"')),
+    (
+        (".go",),
+        re.compile(
+            r'(?:(?<![\w.])|\benvconfig\.)(?:Var|String|Bool|BoolWithDefault|Uint|Uint64|StringWithDefault|Int)\(\s*"([A-Z]\w+)"'
+        ),
+    ),
     (_C, re.compile(r'\b(?:secure_)?getenv\w*\s*\(\s*"(\w+)"')),
     (_C, re.compile(r'\b(?:get_env|getenv_\w+|GetEnv\w*|env_or_default)\s*\(\s*"([A-Z]\w+)"')),
     (_C, re.compile(r'\bset_env\(\s*"(\w+)"')),
@@ -32,7 +37,6 @@ _SET: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
     ((".go",), re.compile(r'\b(?:env|envs|extraEnvs|envVar|serverEnvs|envUpdates)\s*(?:\[|:?=)\s*"([A-Z]\w{4,})"')),
     (_C, re.compile(r'\bsetenv\s*\(\s*"(\w+)"')),
 )
-_CMAKE = re.compile(r"^\s*(?:option|llama_option_depr|set)\s*\(\s*([A-Z]\w+)", re.I)
 _CMAKE_OPTION = re.compile(r'^\s*(?:cmake_dependent_)?option\s*\(\s*(\w+)\s+"([^"]*)"\s*([^)\s]*)', re.I)
 _CMAKE_CACHE = re.compile(r"^\s*set\s*\(\s*(\w+)\s+(\S+)\s+CACHE\b", re.I)
 _CMAKE_GONE = re.compile(r"^\s*llama_option_depr\s*\(\s*(\w+)\s+(\w+)\s*(\w*)")
@@ -89,11 +93,11 @@ def _row(path: str, number: int, row: str, project: str, rev: str) -> Iterator[S
                 for found in pattern.finditer(row):
                     yield SourceRead(kind, (found.group(1),), project, rev, path, number, text)
     if path.endswith((".cmake", "CMakeLists.txt")):
-        found = _CMAKE_OPTION.match(row)
+        option = _CMAKE_OPTION.match(row)
         cached = _CMAKE_CACHE.match(row)
         gone = _CMAKE_GONE.match(row)
-        if found:
-            yield SourceRead("cmake-option", (found.group(1),), project, rev, path, number, text, found.group(3))
+        if option:
+            yield SourceRead("cmake-option", (option.group(1),), project, rev, path, number, text, option.group(3))
         elif cached:
             yield SourceRead("cmake-option", (cached.group(1),), project, rev, path, number, text, cached.group(2))
         elif gone:
@@ -153,7 +157,9 @@ def _handler(block: str) -> str:
 def _examples(block: str, name: str) -> tuple[str, ...]:
     found = re.search(name + r"\(\s*\{([^}]*)\}", block)
     if found:
-        return tuple(part.strip().removeprefix("LLAMA_EXAMPLE_") for part in found.group(1).split(",") if part.strip())
+        return tuple(
+            part.strip().removeprefix("LLAMA_EXAMPLE_") for part in found.group(1).split(",") if part.strip()
+        )
     group = re.search(name + r"\(\s*(\w+_examples)\s*\)", block)
     return (group.group(1).removesuffix("_examples").upper(),) if group else ()
 

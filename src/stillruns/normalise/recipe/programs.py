@@ -35,7 +35,7 @@ WITH_VALUE: dict[str, frozenset[str]] = {
     "caffeinate": frozenset(),
     "xargs": frozenset({"-n", "-I", "-P", "-d", "-L"}),
 }
-"""Programs that start another one, and those of their options that take a value as the next word (their man pages)."""
+"""Programs that start another one, and those of their options that take the next word as a value (man pages)."""
 
 POSITIONAL = {"timeout": 1, "taskset": 1, "chrt": 1}
 """How many words of its own stand between a wrapper's options and the command."""

@@ -40,7 +40,9 @@ def detect(path: str, text: str) -> RecipeForm:
     name = path.rsplit("/", 1)[-1].lower()
     if name.endswith((".md", ".markdown", ".mdx")):
         return RecipeForm.MARKDOWN
-    if name.endswith((".service", ".socket", ".timer", ".conf")) and (_UNIT.search(text) or name.endswith(".service")):
+    if name.endswith((".service", ".socket", ".timer", ".conf")) and (
+        _UNIT.search(text) or name.endswith(".service")
+    ):
         return RecipeForm.UNIT
     if name.startswith(("dockerfile", "containerfile")) or name.endswith(".dockerfile"):
         return RecipeForm.DOCKERFILE

@@ -189,9 +189,10 @@ class Script:
             Script(self.draft, Scope.LOGIN, self.other).read(body.start, body.end, body.line)
         elif body.target.endswith("/etc/environment") or body.target.endswith(".env"):
             Script(self.draft, Scope.LOGIN, self.other, export_all=True).read(body.start, body.end, body.line)
-        elif self.other is None or not self.other(self.draft, body.start, body.end, body.line, body.target):
-            if body.target == "" or body.target.endswith(".sh"):
-                self._nested(body.start, body.end, body.line, self.scope)
+        elif self.other is not None and self.other(self.draft, body.start, body.end, body.line, body.target):
+            return
+        elif body.target == "" or body.target.endswith(".sh"):
+            self._nested(body.start, body.end, body.line, self.scope)
 
     def _heredocs(self, start: int, end: int, line: int) -> tuple[list[_Body], str]:
         """Bodies of here-documents, and the text with each body blanked (offsets stay)."""

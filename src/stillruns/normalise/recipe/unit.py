@@ -1,4 +1,4 @@
-"""systemd units: Exec lines, Environment= and what they leave to other files (systemd.exec(5), systemd.service(5))."""
+"""systemd units: Exec lines, Environment=, and what they leave to other files (systemd.exec(5))."""
 
 from __future__ import annotations
 

@@ -12,7 +12,27 @@ from dataclasses import dataclass, field
 
 from stillruns.model.recipe import Note, Word
 
-OPERATORS = ("&&", "||", ";;", "|&", "&>>", "&>", ">>", "<<-", "<<<", "<<", ">&", "<&", ";", "&", "|", ">", "<", "(", ")")
+OPERATORS = (
+    "&&",
+    "||",
+    ";;",
+    "|&",
+    "&>>",
+    "&>",
+    ">>",
+    "<<-",
+    "<<<",
+    "<<",
+    ">&",
+    "<&",
+    ";",
+    "&",
+    "|",
+    ">",
+    "<",
+    "(",
+    ")",
+)
 """POSIX shell operators and bash's, longest first."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -30,7 +50,7 @@ class Token:
 
 @dataclass(slots=True)
 class Lexer:
-    """Cuts `text[start:end]`; lines are counted from `line`. `shell` false: no operators, no comments (unit files)."""
+    """Cuts `text[start:end]`; lines are counted from `line`. `shell` false: no operators or comments (units)."""
 
     text: str
     start: int
@@ -145,7 +165,9 @@ class Lexer:
                 parts.append(char)
                 at += 1
         if at >= self.end:
-            self.notes.append(Note("a double quote opens here and never closes: the rest was read as one word", opened))
+            self.notes.append(
+                Note("a double quote opens here and never closes: the rest was read as one word", opened)
+            )
         return at + 1, dynamic
 
     def _dollar(self, at: int, parts: list[str]) -> tuple[int, bool]:
