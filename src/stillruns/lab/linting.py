@@ -16,7 +16,7 @@ from stillruns.judge.recipe.ground import FAMILY, Ground
 from stillruns.judge.recipe.release import infer
 from stillruns.model.absence import Absence
 from stillruns.model.installed import Installed, SourceRead
-from stillruns.model.lint import Against, LintResult
+from stillruns.model.lint import Against, LintItem, LintResult, Reading
 from stillruns.model.option_row import Options, Status
 from stillruns.model.recipe import ItemKind, Recipe, RecipeForm
 from stillruns.normalise import env_reads, program_help
@@ -64,7 +64,29 @@ def lint(request: Request) -> tuple[LintResult, ...]:
         sources=sources,
         source_names=tuple(name for name, _, _ in request.sources),
     )
-    return judge.lint(recipes, ground, [*_against(engines, options), *against])
+    results = judge.lint(recipes, ground, [*_against(engines, options), *against])
+    again = [_corrected(recipe, result, names) for recipe, result in zip(recipes, results, strict=True)]
+    after = judge.lint(again, ground, ())
+    return tuple(
+        replace(result, still_open=tuple(_open(item) for item in checked.items if not item.good))
+        if result.corrected is not None
+        else result
+        for result, checked in zip(results, after, strict=True)
+    )
+
+
+def _corrected(recipe: Recipe, result: LintResult, names: Names) -> Recipe:
+    """The corrected text read again: what it still leaves is found by judging it, not by trusting the edits."""
+    if result.corrected is None:
+        return recipe
+    return reading.read(recipe.path, result.corrected, names, recipe.form)
+
+
+def _open(item: LintItem) -> str:
+    line = item.said.rpartition(":")[2]
+    value = f" {item.value}" if item.value is not None else ""
+    verdict = item.value_verdict.value if item.verdict is Reading.READ and item.value_verdict else item.verdict.value
+    return f"line {line}: {item.name}{value}: {verdict}{f'; {item.why}' if item.why else ''}"
 
 
 def _names(options: Options, binaries: Mapping[str, Path]) -> Names:

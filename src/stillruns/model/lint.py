@@ -104,6 +104,8 @@ class LintResult:
     edits: tuple[Edit, ...]
     corrected: str | None
     notes: tuple[str, ...]
+    still_open: tuple[str, ...] = ()
+    """What the corrected recipe still leaves to the user, each with its line in the corrected text."""
 
     @property
     def clean(self) -> bool:

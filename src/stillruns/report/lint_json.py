@@ -33,6 +33,7 @@ def _recipe(result: LintResult) -> dict[str, Any]:
         ],
         "corrected": result.corrected,
         "edits": [{"line": e.line, "before": e.before, "after": e.after, "why": e.why} for e in result.edits],
+        "still_open": list(result.still_open),
         "notes": list(result.notes),
     }
 

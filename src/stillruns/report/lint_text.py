@@ -42,6 +42,12 @@ def _result(result: LintResult, everything: bool) -> list[str]:
             after = clean(edit.after) or "(nothing)"
             lines += _wrapped(f"line {edit.line}: {clean(edit.before)} -> {after}: {clean(edit.why)}", "  ", "      ")
         lines += ["", "corrected:", "", result.corrected.rstrip("\n")]
+        if result.still_open:
+            lines += [
+                "",
+                "left to you:",
+                *[row for text in result.still_open for row in _wrapped(clean(text), "  ", "      ")],
+            ]
     lines.append("")
     return lines
 

@@ -98,20 +98,26 @@ def _flag(recipe: Recipe, item: Item, verdict: LintItem, ground: Ground) -> _Cha
             return _Change(item.name_start, item.name_end, use, item.line, f"{item.name} is not known; {use} is")
         if use and use.startswith("-"):
             end = item.end if not _takes(ground, command.program, use) and item.value is not None else end
-            return _words(item, item.start, _end_for(item, use, end), use, verdict.why or verdict.verdict.value)
+            return _words(
+                recipe, item, item.start, _end_for(item, use, end), use, verdict.why or verdict.verdict.value
+            )
         return _removal(recipe, item.start, end, item.style, item.line, f"{item.name}: {verdict.verdict.value}")
     if option.deprecated and verdict.use and verdict.use.startswith("-"):
         use = re.sub(r"\s*\(.*\)", "", verdict.use)
         if " " in use or not option.takes_value:
-            return _words(item, item.start, item.end, use, f"{item.name} is deprecated") if " " in use else None
+            return (
+                _words(recipe, item, item.start, item.end, use, f"{item.name} is deprecated") if " " in use else None
+            )
     if verdict.value_verdict is not ValueReading.NOT_ACCEPTED:
         return None
     if item.joined:
         name, _, value = recipe.text[item.start : item.end].partition("=")
-        joint = '", "' if item.style == "json" else " "
-        return _Change(item.start, item.end, f"{name}{joint}{value}", item.line, "the value is a word of its own")
+        words = [name.strip("\"'"), value.strip("\"'")] if item.style == "json" else [name, value]
+        return _Change(item.start, item.end, _join(recipe, item, words), item.line, "the value is a word of its own")
     if option.takes_value and item.value is None and "on" in option.values:
-        return _words(item, item.start, item.end, f"{item.name} on", f"{item.name} needs a value in this build")
+        return _words(
+            recipe, item, item.start, item.end, f"{item.name} on", f"{item.name} needs a value in this build"
+        )
     if not option.takes_value and item.follows is not None:
         return _removal(
             recipe, item.follows.start, item.follows.end, item.style, item.line, f"{item.name} takes no value"
@@ -129,9 +135,18 @@ def _takes(ground: Ground, program: str, use: str) -> bool:
     return option is not None and option.takes_value
 
 
-def _words(item: Item, start: int, end: int, use: str, why: str) -> _Change:
-    text = ", ".join(f'"{word}"' for word in use.split(" ")) if item.style == "json" else use
-    return _Change(start, end, text, item.line, why)
+def _join(recipe: Recipe, item: Item, words: list[str]) -> str:
+    """Words as the file separates them: blanks, quoted and with commas, or a list line each."""
+    if item.style == "json":
+        return ", ".join(f'"{word}"' for word in words)
+    if item.style == "line":
+        row_start = recipe.text.rfind("\n", 0, item.start) + 1
+        return f"\n{recipe.text[row_start : item.start]}".join(words)
+    return " ".join(words)
+
+
+def _words(recipe: Recipe, item: Item, start: int, end: int, use: str, why: str) -> _Change:
+    return _Change(start, end, _join(recipe, item, use.split(" ")), item.line, why)
 
 
 def _variable(recipe: Recipe, item: Item, verdict: LintItem) -> _Change | None:
@@ -208,7 +223,7 @@ def _removal(
             return _Change(row_start, min(row_end + 1, len(text)), "", line, why)
         head = text[:row_start].rstrip("\r\n")[:-1].rstrip()
         return _Change(len(head), end, "", line, why)
-    if leading or not before.strip():
+    if leading or not before.strip() or before.rstrip().endswith("="):
         gap = re.match(r"[ \t]*;?[ \t]*", after)
         return _Change(start, end + (gap.end() if gap else 0), "", line, why)
     lead = re.search(r"[ \t]+\Z", before)

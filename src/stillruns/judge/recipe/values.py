@@ -52,7 +52,8 @@ def against(value: str, option: Option) -> Answer:
     """A value against the values that an option lists, or the kind that its placeholder names."""
     if option.values:
         parts = value.split(",") if option.repeat == "append" else [value]
-        bad = [part for part in parts if part not in option.values]
+        also = TRUTHY + FALSEY if {"on", "off"} <= set(option.values) else ()
+        bad = [part for part in parts if part not in option.values + also]
         if not bad:
             return OK
         return ValueReading.NOT_ACCEPTED, f"`{bad[0]}` is none of {', '.join(option.values)}"
@@ -177,6 +178,14 @@ def gfx(value: str) -> Answer:
     if value.startswith("gfx"):
         return ValueReading.NOT_ACCEPTED, f"`{value}` must be written as numbers with points, such as 9.0.6"
     return ValueReading.NOT_ACCEPTED, f"`{value}` is not MAJOR.MINOR.STEPPING in decimal numbers"
+
+
+def repaired(item: Item, row: OptionRow) -> str:
+    """`HSA_OVERRIDE_GFX_VERSION=9.0.6` for `gfx906`: the two last characters are hexadecimal digits; else empty."""
+    found = re.fullmatch(r"gfx(\d{1,2})([0-9a-f])([0-9a-f])", item.value or "")
+    if row.semantics is not Semantics.GFX or not found:
+        return ""
+    return f"{item.name}={int(found.group(1))}.{int(found.group(2), 16)}.{int(found.group(3), 16)}"
 
 
 def cmake(value: str | None, row: OptionRow | None) -> Answer:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from stillruns.judge.recipe import values
 from stillruns.judge.recipe.ground import (
-    FAMILY,
     Case,
     Ground,
     cite_files,
@@ -17,21 +15,17 @@ from stillruns.judge.recipe.ground import (
     cite_source,
     cite_string,
     cite_whole_help,
-    loaded,
 )
 from stillruns.judge.recipe.made import known_env, near, verdict
-from stillruns.model.installed import Installed
+from stillruns.judge.recipe.reach import View, hits, reaches
 from stillruns.model.lint import Citation, LintItem, Reading, ValueReading
-from stillruns.model.option_row import OptionRow, Owner, Reader, Semantics, Status
+from stillruns.model.option_row import OptionRow, Reader, Semantics, Status
 from stillruns.model.recipe import Scope
 
 INDEXED = re.compile(r"HSA_OVERRIDE_GFX_VERSION_(\d+)\Z")
 _INDEXED_ROW = "HSA_OVERRIDE_GFX_VERSION_<N>"
 _ARGUMENT = "LLAMA_ARG_"
 _NEGATIVE = "LLAMA_ARG_NO_"
-
-OUTSIDE = frozenset({"pytorch", "opencl", "amdvlk", "rccl", "none", "cmake", "make"})
-"""Owners that no ordinary build of llama.cpp or Ollama loads (RCCL only with GGML_HIP_RCCL=ON, which is off)."""
 
 NOT_JUDGED = frozenset(
     [
@@ -68,25 +62,11 @@ NOT_JUDGED = frozenset(
 """Variables of the shell, the loader and the container runtime: real, and none of lint's business."""
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
-    case: Case
-    ground: Ground
-    programs: tuple[str, ...]
-    """Programs of the recipe that can see the variable."""
-    engines: tuple[Installed, ...]
-
-    @property
-    def name(self) -> str:
-        """The variable's name."""
-        return self.case.item.name
-
-
 def judge(case: Case, ground: Ground, programs: tuple[str, ...]) -> LintItem | None:
     """A variable as its programs see it; None for those that are none of lint's business."""
     if case.item.name in NOT_JUDGED:
         return None
-    view = _View(case, ground, programs, tuple(ground.engines(programs)))
+    view = View(case, ground, programs, tuple(ground.engines(programs)))
     row = ground.options.find("env", case.item.name)
     return (
         _indexed(view)
@@ -100,7 +80,7 @@ def judge(case: Case, ground: Ground, programs: tuple[str, ...]) -> LintItem | N
     )
 
 
-def _indexed(view: _View) -> LintItem | None:
+def _indexed(view: View) -> LintItem | None:
     found = INDEXED.match(view.name)
     row = view.ground.options.find("env", _INDEXED_ROW)
     if not found or row is None:
@@ -123,7 +103,7 @@ def _indexed(view: _View) -> LintItem | None:
     )
 
 
-def _build(view: _View, row: OptionRow | None) -> LintItem | None:
+def _build(view: View, row: OptionRow | None) -> LintItem | None:
     """A CMake option, or a variable that only a build reads."""
     ground, building = view.ground, view.case.item.scope is Scope.BUILD
     runtime = [reader for reader in ground.readers(view.name, "env") if reader.owner != "cmake"]
@@ -161,7 +141,7 @@ def _build(view: _View, row: OptionRow | None) -> LintItem | None:
     )
 
 
-def _argument(view: _View) -> LintItem | None:
+def _argument(view: View) -> LintItem | None:
     """LLAMA_ARG_X, and LLAMA_ARG_NO_X, which llama.cpp puts together at run time."""
     if not view.name.startswith(_ARGUMENT):
         return None
@@ -177,8 +157,8 @@ def _argument(view: _View) -> LintItem | None:
             continue
         engine = view.ground.installed.get(program)
         looked = view.name if not negative else _ARGUMENT + view.name[len(_NEGATIVE) :]
-        hits = engine.hits.get(looked, ()) if engine else ()
-        evidence = [option.cited, *[cite_string(engine, hit) for hit in hits[:1] if engine]]
+        found = engine.hits.get(looked, ()) if engine else ()
+        evidence = [option.cited, *[cite_string(engine, hit) for hit in found[:1] if engine]]
         rule = view.ground.options.find("env", f"{_NEGATIVE}*")
         if negative and rule is not None:
             evidence.append(cite_row(rule))
@@ -209,11 +189,11 @@ def _load_mode(ground: Ground, name: str) -> str:
     return row.use if row is not None else ""
 
 
-def _gone(view: _View, row: OptionRow | None) -> LintItem | None:
+def _gone(view: View, row: OptionRow | None) -> LintItem | None:
     """Removed, renamed, never there, or read by nothing."""
     if row is None or row.status not in (Status.REMOVED, Status.RENAMED, Status.NEVER, Status.NO_READER):
         return None
-    if _hits(view):
+    if hits(view):
         return None  # this build still has it
     readings = {Status.REMOVED: Reading.REMOVED, Status.RENAMED: Reading.RENAMED, Status.NEVER: Reading.NEVER}
     reading = readings.get(row.status, Reading.NOT_FOUND)
@@ -237,56 +217,26 @@ def _gone(view: _View, row: OptionRow | None) -> LintItem | None:
     )
 
 
-def _hits(view: _View) -> list[Citation]:
-    return [cite_string(engine, hit) for engine in view.engines for hit in engine.hits.get(view.name, ())[:2]]
-
-
-def _reaches(view: _View, owner: Owner) -> tuple[bool, list[Citation], str]:
-    """Whether an owner is in what runs: (yes or no, citations, reason when not)."""
-    llama = [name for name in view.programs if view.ground.program(name).startswith(FAMILY)]
-    if owner.programs and not owner.sign:
-        here = any(name in owner.programs for name in view.programs)
-        return here, [], "" if here else f"{owner.title} reads it, and the recipe starts {_names(view.programs)}"
-    if owner.id in OUTSIDE:
-        return False, [], f"{owner.title} reads it; nothing that {_names(view.programs)} loads does"
-    engines = [engine for engine in view.engines if engine.files]
-    if not engines:
-        mine = owner.id in ("llama.cpp",) and not llama and "ollama" not in view.programs
-        return not mine, [], ""
-    for engine in engines:
-        place = loaded(engine, owner)
-        if place:
-            return True, [Citation("file", place, f"{owner.title}: loaded by {engine.program}", engine.path)], ""
-    names = ", ".join(engine.program for engine in engines)
-    text = f"none of the {sum(len(e.files) for e in engines)} files of {names} matches {owner.sign}"
-    cited = Citation("file", engines[0].path, text, f"catalogue/{owner.place}")
-    return False, [cited], f"{owner.title} reads it, which the installed {names} does not load"
-
-
-def _names(programs: tuple[str, ...]) -> str:
-    return ", ".join(programs) or "llama.cpp and Ollama"
-
-
-def _curated(view: _View, row: OptionRow | None) -> LintItem | None:
+def _curated(view: View, row: OptionRow | None) -> LintItem | None:
     if row is None:
         return None
     cited = [cite_row(row)]
-    hits = _hits(view)
+    held = hits(view)
     reasons: list[str] = []
     for name in row.owner.split("|"):
         owner = view.ground.options.owner(name)
         assert owner is not None
-        reaches, places, reason = _reaches(view, owner)
+        reached, places, reason = reaches(view, owner)
         cited += places
-        if reaches and view.engines and not hits and owner.sign and any(e.files for e in view.engines):
+        if reached and view.engines and not held and owner.sign and any(e.files for e in view.engines):
             lacks = [cite_files(engine, view.name) for engine in view.engines if engine.files]
             return verdict(
                 view.case, Reading.NOT_FOUND, [*cited, *lacks], value=(ValueReading.NO_EFFECT, ""), since=row.since,
                 until=row.until, reader=row.reader,
-                why=f"{owner.title} is loaded, but this build of it does not hold the name: older or newer than the row",
+                why=f"{owner.title} is loaded, but this build of it lacks the name: older or newer than the row",
             )  # fmt: skip
-        if reaches or hits:
-            return _curated_read(view, row, [*hits, *cited])
+        if reached or held:
+            return _curated_read(view, row, [*held, *cited])
         reasons.append(reason)
     meant = values.variable(view.case.item, row) if row.semantics is Semantics.PRESENCE else values.UNKNOWN
     if meant[0] is ValueReading.OTHER_MEANING:
@@ -303,7 +253,7 @@ def _curated(view: _View, row: OptionRow | None) -> LintItem | None:
     )
 
 
-def _curated_read(view: _View, row: OptionRow, cited: list[Citation]) -> LintItem:
+def _curated_read(view: View, row: OptionRow, cited: list[Citation]) -> LintItem:
     cited += [cite_source(read) for read in view.ground.sources.get(view.name, ())[:2]]
     reading = Reading.PRESENCE if row.semantics is Semantics.PRESENCE else Reading.READ
     return verdict(
@@ -318,27 +268,28 @@ def _curated_read(view: _View, row: OptionRow, cited: list[Citation]) -> LintIte
         accepts=row.values,
         since=row.since,
         until=row.until if not row.until.startswith("still") else "",
+        use=values.repaired(view.case.item, row),
     )
 
 
-def _computed(view: _View) -> LintItem | None:
+def _computed(view: View) -> LintItem | None:
     """A row that the refresh script found in a release, with no curated one beside it."""
     readers = view.ground.readers(view.name, "env")
     reads = view.ground.sources.get(view.name, ())
     if not readers and not reads:
         return None
-    hits = _hits(view)
+    held = hits(view)
     for reader in readers:
         owner = view.ground.options.owner(reader.owner)
         assert owner is not None
-        reaches, places, reason = _reaches(view, owner)
+        reached, places, reason = reaches(view, owner)
         newest = next(
             (s.last for s in view.ground.options.searched if s.owner == reader.owner and s.kind == "env"), ""
         )
         if reader.owner == "ollama" and reader.last != newest:
             return _until(view, reader)
-        if reaches or hits:
-            evidence = [*hits, cite_reader(reader), *places, *[cite_source(read) for read in reads[:2]]]
+        if reached or held:
+            evidence = [*held, cite_reader(reader), *places, *[cite_source(read) for read in reads[:2]]]
             return verdict(view.case, Reading.READ, evidence, reader=reader.reader, since=_known(reader.first))
         if not reads:
             return verdict(
@@ -346,11 +297,11 @@ def _computed(view: _View) -> LintItem | None:
                 value=(ValueReading.NO_EFFECT, ""),
             )  # fmt: skip
     return verdict(
-        view.case, Reading.READ, [*hits, *[cite_source(read) for read in reads[:3]]], reader=reads[0].place
+        view.case, Reading.READ, [*held, *[cite_source(read) for read in reads[:3]]], reader=reads[0].place
     )
 
 
-def _until(view: _View, reader: Reader) -> LintItem:
+def _until(view: View, reader: Reader) -> LintItem:
     return verdict(
         view.case,
         Reading.REMOVED,
@@ -367,16 +318,16 @@ def _known(text: str) -> str:
     return "" if text == "unknown" else text
 
 
-def _found_in_files(view: _View) -> LintItem | None:
+def _found_in_files(view: View) -> LintItem | None:
     """No catalogue row, but an installed file holds the name and can read the environment."""
-    hits = _hits(view)
-    if not hits:
+    held = hits(view)
+    if not held:
         return None
     why = "not in the catalogue; the installed file holds the name"
-    return verdict(view.case, Reading.READ, hits, why=why, reader=hits[0].place.partition("@")[0])
+    return verdict(view.case, Reading.READ, held, why=why, reader=held[0].place.partition("@")[0])
 
 
-def _nowhere(view: _View) -> LintItem | None:
+def _nowhere(view: View) -> LintItem | None:
     mentions = view.ground.readers(view.name, "mention")
     searched = view.ground.searched("env", view.name)
     if mentions:
@@ -384,8 +335,13 @@ def _nowhere(view: _View) -> LintItem | None:
     engines = [engine for engine in view.engines if engine.files]
     evidence = cite_searched(searched) + [cite_files(engine, view.name) for engine in engines]
     evidence += [cite_whole_help(engine, view.name) for engine in engines if engine.options]
-    if not evidence:
+    family = f"{view.name.partition('_')[0]}_"
+    rows = [row for row in view.ground.options.rows if row.kind == "env" and row.name.startswith(family)]
+    if not evidence and not rows:
         return None
+    if rows:
+        text = f"{len(rows)} rows begin with {family}, none is {view.name}"
+        evidence.append(Citation("searched", "catalogue/env_vars.csv", text, rows[0].source))
     close = near(view.name, known_env(view.ground))
     history = [row for row in searched if row.releases > 1]
     use = close[0] if close else ""

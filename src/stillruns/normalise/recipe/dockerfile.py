@@ -75,7 +75,10 @@ def _instruction(file: _File, name: str, start: int, value: int, end: int, line:
         if words is not None:
             Unwrapper(draft, file.nested, Scope.BUILD, "json").command(words, [])
         else:
+            whole = draft.text
+            draft.text = _without_comments(whole, value, end)
             file.nested(value, end, line, Scope.BUILD)
+            draft.text = whole
     elif name in ("CMD", "ENTRYPOINT"):
         words = json_words(draft.text, value, end, line)
         if words is None:
@@ -86,6 +89,13 @@ def _instruction(file: _File, name: str, start: int, value: int, end: int, line:
             file.command = words
         else:
             file.entry = words
+
+
+def _without_comments(text: str, start: int, end: int) -> str:
+    """Comment lines between continued lines vanish before the shell sees them; lengths and lines stay."""
+    rows = text[start:end].split("\n")
+    kept = [row if not row.lstrip().startswith("#") or not row else " " * (len(row) - 1) + "\\" for row in rows]
+    return text[:start] + "\n".join(kept) + text[end:]
 
 
 def _settings(file: _File, name: str, start: int, value: int, end: int, line: int) -> None:

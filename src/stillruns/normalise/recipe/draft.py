@@ -217,7 +217,7 @@ class Draft:
         for at, word in enumerate(words):
             if at == taken or not is_flag(word):
                 continue
-            name, equals, joined = word.text.partition("=") if word.text.startswith("--") else (word.text, "", "")
+            name, equals, joined = word.text.partition("=")
             following = words[at + 1] if at + 1 < len(words) else None
             value: str | None = joined if equals else None
             dynamic = bool(equals) and word.dynamic
