@@ -51,10 +51,10 @@ def reaches(view: View, owner: Owner) -> tuple[bool, list[Citation], str]:
         place = loaded(engine, owner)
         if place:
             return True, [Citation("file", place, f"{owner.title}: loaded by {engine.program}", engine.path)], ""
-    names = ", ".join(engine.program for engine in engines)
-    text = f"none of the {sum(len(e.files) for e in engines)} files of {names} matches {owner.sign}"
+    loaded_by = ", ".join(engine.program for engine in engines)
+    text = f"none of the {sum(len(e.files) for e in engines)} files of {loaded_by} matches {owner.sign}"
     cited = Citation("file", engines[0].path, text, f"catalogue/{owner.place}")
-    return False, [cited], f"{owner.title} reads it, which the installed {names} does not load"
+    return False, [cited], f"{owner.title} reads it, which the installed {loaded_by} does not load"
 
 
 def names(programs: tuple[str, ...]) -> str:

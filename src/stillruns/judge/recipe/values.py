@@ -52,8 +52,8 @@ def against(value: str, option: Option) -> Answer:
     """A value against the values that an option lists, or the kind that its placeholder names."""
     if option.values:
         parts = value.split(",") if option.repeat == "append" else [value]
-        also = TRUTHY + FALSEY if {"on", "off"} <= set(option.values) else ()
-        bad = [part for part in parts if part not in option.values + also]
+        synonyms = TRUTHY + FALSEY if {"on", "off"} <= set(option.values) else ()
+        bad = [part for part in parts if part not in option.values + synonyms]
         if not bad:
             return OK
         return ValueReading.NOT_ACCEPTED, f"`{bad[0]}` is none of {', '.join(option.values)}"
