@@ -20,7 +20,7 @@ from stillruns.model.process import CoreResult, ProcessEnd
 from stillruns.model.spec import Timeouts
 
 POLL = 0.02
-"""Seconds between looks at a server that is not ready."""
+"""Seconds between looks at a server that is not ready; later a fiftieth of the time that it has taken so far."""
 DRAIN = 2.0
 """Seconds to read on when the server has ended but something still holds its pipes."""
 HUNG_GRACE = 5.0
@@ -102,6 +102,7 @@ class Life:
         self.cwd.mkdir(parents=True, exist_ok=True)
         self.stdout = Spool(folder / "stdout")
         self.stderr = Spool(folder / "stderr")
+        self._owner_seen = False
 
     def run(self) -> Seen:
         """From start to end. On return (also by an exception) no process of it lives, save unkillable ones."""
@@ -128,6 +129,8 @@ class Life:
         finally:
             held = pump.stop(DRAIN if server is not None else 0.0)
             seen.samples, note = sampler.stop() if server is not None else (b"", "")
+            self.stdout.finish()
+            self.stderr.finish()
         if note:
             seen.notes.append(note)
         seen.notes += [f"{name} was still held open by some process and is cut at the end" for name in held]
@@ -172,19 +175,27 @@ class Life:
                 return False
             if look.due():
                 self._look_at_maps(server)
-            listening = listening or peer.listening()
-            if listening and peer.get(ask.ready_path, min(5.0, deadline - now + 0.1)).status == 200:
+            if not listening and peer.listening():
+                listening = True
+                if self._stranger(server, ask):
+                    return False
+            if listening and peer.get(ask.ready_path, min(1.0, deadline - now + 0.1)).status == 200:
                 return self._is_ours(server, ask)
-            server.wait(POLL)
+            server.wait(min(0.25, max(POLL, (now - server.started) / 50)))
         return False
+
+    def _stranger(self, server: Supervised, ask: Ask) -> bool:
+        """Whether somebody else listens on our port, alone or beside us; the port then counts as lost."""
+        owner = ports.owner_is(ask.port, server.launcher.pid)
+        self.seen.lost_port = owner is False and Path(self.job.argv[0]).name not in ports.CONTAINERS
+        self._owner_seen = owner is True
+        return self.seen.lost_port
 
     def _is_ours(self, server: Supervised, ask: Ask) -> bool:
         """Somebody is ready on the port; take it only when it is our server."""
-        owner = ports.owner_is(ask.port, server.launcher.pid)
-        if owner is False and Path(self.job.argv[0]).name not in ports.CONTAINERS:
-            self.seen.lost_port = True
+        if self._stranger(server, ask):
             return False
-        if owner is not True:
+        if not self._owner_seen:
             self.seen.notes.append("whose the server's socket is could not be seen (a container, or no permission)")
         self.seen.ready_at = time.monotonic() - server.started
         self._look_at_maps(server)
@@ -201,13 +212,13 @@ class Life:
         )
         self.seen.timed_out = self.seen.told.timed_out
         if self.seen.told.broken:
-            server.wait_if_dying(2.0)
+            server.wait_if_dying(1.0)
         if server.alive():
             self._look_at_maps(server)
 
     def _look_at_maps(self, server: Supervised) -> None:
         """Keep the newest maps of the server and what runs below it, and every shared object ever seen."""
-        texts = [processes.mapped(pid) for pid in processes.descendants(server.launcher.pid)[:MOST_MAPS]]
+        texts = [processes.mapped(pid) for pid in server.family()[:MOST_MAPS]]
         whole = b"".join(texts)
         if whole:
             self.seen.maps, self.seen.maps_at = whole, time.monotonic() - server.started

@@ -65,6 +65,7 @@ class Supervised:
         self._reap_seconds = reap_seconds
         self._trial = env.get(TRIAL, "")
         self._closed = False
+        self._known: dict[int, int | None] = {}
         ours, theirs = socket.socketpair()
         self._control = ours
         with theirs:
@@ -149,6 +150,15 @@ class Supervised:
         with contextlib.suppress(OSError):
             self._control.send(word + b"\n")
 
+    def family(self) -> list[int]:
+        """Living processes below the launcher, the server first. Each is remembered with its start, so that it can be
+        swept even when the launcher is killed and it has left the server's session and environment."""
+        pids = processes.descendants(self.launcher.pid)
+        for pid in pids:
+            if pid not in self._known:
+                self._known[pid] = processes.start_ticks(pid)
+        return pids
+
     def alive(self) -> bool:
         """Whether the server has not ended as far as we know."""
         return not self.gone.is_set()
@@ -223,7 +233,9 @@ class Supervised:
         self.orphans_killed = len(killed - {self.pid})
 
     def _belongs(self, pid: int) -> bool:
-        """By the marker, or by the server's session for a process that cleared its environment."""
+        """By having been seen below the launcher, by the marker, or by the server's session."""
+        if pid in self._known and self._known[pid] == processes.start_ticks(pid):
+            return True
         if pid == self.pid or (self._trial and processes.environment(pid).get(TRIAL) == self._trial):
             return True
         try:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from stillruns.model.backend import Backend, Runtime
 
 Layers = int | str
-"""A number of offloaded layers, or `"all"`; `"none"` is the cpu reference: no device at all."""
+"""A number of offloaded layers, or `"all"`; `"none"` is a cpu cell: no device at all; `"server"` is whatever an
+attached server was started with, since a request cannot ask for layers."""
 
 
 @dataclass(frozen=True, slots=True)

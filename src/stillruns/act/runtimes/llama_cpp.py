@@ -39,8 +39,7 @@ FIRST_DEVICE = {
     Backend.METAL: "Metal",
     Backend.RPC: "RPC0",
 }
-"""The device to ask for when the binary lists none of the backend: it then refuses to start, which is better than a
-silent run on the CPU."""
+"""The device to ask for when the binary could not be asked what it has: without one, it refuses to start."""
 
 
 class LlamaCpp:
@@ -172,11 +171,12 @@ def device_for(condition: Condition, engine: Engine) -> str:
         return "none"
     if condition.device:
         return condition.device
-    devices = () if isinstance(engine.devices, Absence) else engine.devices
-    for device in devices:
+    if isinstance(engine.devices, Absence):
+        return FIRST_DEVICE.get(condition.backend, "")
+    for device in engine.devices:
         if backend_of_device(device.name) is condition.backend:
             return device.name
-    return FIRST_DEVICE.get(condition.backend, "")
+    return ""  # it lists none: without the flag the server does what it does for its users, and the log tells
 
 
 def arguments(condition: Condition, engine: Engine) -> list[str]:

@@ -1,0 +1,63 @@
+# Two commands do everything on a fresh Debian or Ubuntu machine:
+#   make demo    the main job on what this machine has
+#   make test    lint, types, and all tests (what CI runs)
+# Others: test-fast, test-real, lint, bench, clean. PYTHON=/path/to/python3 picks another interpreter (3.10 or newer),
+# PYTEST_ARGS="-k redact" narrows the tests.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST_ARGS ?=
+READY_DEMO := $(VENV)/.ready-demo
+READY_TEST := $(VENV)/.ready-test
+READY_REAL := $(VENV)/.ready-real
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast test-real lint format bench clean
+
+help:
+	@sed -n '2,5s/^# \{0,1\}//p' Makefile
+
+# Installed again only when the list of dependencies changed.
+$(READY_DEMO): pyproject.toml scripts/setup
+	@PYTHON='$(PYTHON)' scripts/setup demo
+
+$(READY_TEST): pyproject.toml scripts/setup
+	@PYTHON='$(PYTHON)' scripts/setup test
+
+$(READY_REAL): pyproject.toml scripts/setup
+	@PYTHON='$(PYTHON)' scripts/setup real
+
+demo: $(READY_DEMO)
+	@$(BIN)/stillruns demo
+
+test: lint
+	@$(BIN)/python -m pytest -m "not real" $(PYTEST_ARGS)
+
+test-fast: $(READY_TEST)
+	@$(BIN)/python -m pytest -m "not slow and not real" $(PYTEST_ARGS)
+
+test-real: $(READY_REAL)
+	@$(BIN)/python -m pytest -m real $(PYTEST_ARGS)
+
+lint: $(READY_TEST)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(READY_TEST)
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(READY_TEST)
+	@$(BIN)/python scripts/bench.py
+
+ifneq ($(wildcard scripts/accuracy.py),)
+.PHONY: accuracy
+accuracy: $(READY_TEST)
+	@$(BIN)/python scripts/accuracy.py
+endif
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,161 @@
+"""The four forms of a catalogue entry, and what makes an entry invalid."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import MISSING, fields
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from stillruns.catalogue.regexes import RegexRefused, check
+from stillruns.errors import CatalogueError
+from stillruns.model.pattern import CrashPattern, GrammarRule
+from stillruns.model.workaround import KnownIssue, Workaround
+
+_T = TypeVar("_T")
+_ID = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
+_EVIDENCE = ("measured", "source", "reported", "folklore")
+_ORIGINS = ("real", "composed")
+
+
+class _Named(Protocol):
+    @property
+    def id(self) -> str:
+        """The entry's name."""
+
+
+def table(file: str, document: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """The array of tables `[[name]]`, the only top-level key that a catalogue file may have."""
+    if set(document) != {name}:
+        raise CatalogueError(f"{file} must hold [[{name}]] tables and nothing else, but has {sorted(document)}.")
+    entries = document[name]
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise CatalogueError(f"{file}: {name} is not an array of tables.")
+    return entries
+
+
+def unique(what: str, entries: Iterable[_Named]) -> None:
+    """Raise CatalogueError when two entries share an id."""
+    seen: set[str] = set()
+    for entry in entries:
+        if entry.id in seen:
+            raise CatalogueError(f"{what}: the id {entry.id} is there twice; give one of them another.")
+        seen.add(entry.id)
+
+
+def read_rule(file: str, entry: dict[str, Any]) -> GrammarRule:
+    """A `[[rule]]` of a log grammar. `phase`, `since` and `until` may be left out (none, any version)."""
+    rule = _convert(file, {"phase": None, "since": "", "until": "", **entry}, GrammarRule)
+    _say(file, rule.id, event=rule.event, source=rule.source)
+    _regex(file, rule.id, rule.regex, rule.anchor)
+    for border in (rule.since, rule.until):
+        if border and not re.match(r"(?:b\d+|\d+(?:\.\d+)*)\Z", border):
+            raise CatalogueError(f"{file}, {rule.id}: {border!r} is not a version (b4000 or 0.12.4).")
+    return rule
+
+
+def read_pattern(file: str, entry: dict[str, Any]) -> CrashPattern:
+    """A `[[pattern]]`: a line that explains a failure. `phase` may be left out."""
+    pattern = _convert(file, {"phase": None, **entry}, CrashPattern)
+    _say(
+        file,
+        pattern.id,
+        explanation=pattern.explanation,
+        next_step=pattern.next_step,
+        source=pattern.source,
+        components=pattern.components,
+    )
+    _regex(file, pattern.id, pattern.regex, pattern.anchor)
+    if pattern.harmless_when:
+        _compile(file, pattern.id, pattern.harmless_when)
+    if pattern.origin not in _ORIGINS:
+        raise CatalogueError(f"{file}, {pattern.id}: origin is {pattern.origin!r}; write real or composed.")
+    return pattern
+
+
+def read_workaround(file: str, entry: dict[str, Any]) -> Workaround:
+    """A `[[workaround]]`. What it applies to and the machine-readable change may be left out."""
+    empty: dict[str, Any] = {"targets": [], "runtimes": [], "backends": [], "set_env": {}, "set_args": []}
+    found = _convert(file, {**empty, **entry}, Workaround)
+    _say(
+        file,
+        found.id,
+        title=found.title,
+        change=found.change,
+        mechanism=found.mechanism,
+        verify=found.verify,
+        undo=found.undo,
+        risk=found.risk,
+        sources=found.sources,
+    )
+    _day(file, found.id, found.read_on)
+    if found.evidence not in _EVIDENCE:
+        raise CatalogueError(f"{file}, {found.id}: evidence is {found.evidence!r}; write one of {_EVIDENCE}.")
+    return found
+
+
+def read_issue(file: str, entry: dict[str, Any]) -> KnownIssue:
+    """An `[[issue]]` that upstream knows. Versions that are not known are left out."""
+    empty: dict[str, Any] = {
+        "runtimes": [],
+        "backends": [],
+        "targets": [],
+        "versions_from": None,
+        "versions_until": None,
+        "fixed_in": None,
+        "signatures": [],
+    }
+    found = _convert(file, {**empty, **entry}, KnownIssue)
+    _say(file, found.id, title=found.title, text=found.text, sources=found.sources)
+    _day(file, found.id, found.read_on)
+    return found
+
+
+def _convert(file: str, entry: dict[str, Any], form: type[_T]) -> _T:
+    """The entry as an instance of `form`: no key unknown, none missing, each of its type."""
+    name = entry.get("id", "an entry without an id")
+    known = {field.name: field for field in fields(form)}  # type: ignore[arg-type]
+    for key in entry:
+        if key not in known:
+            raise CatalogueError(f"{file}, {name}: {key} is not a field of {form.__name__}; remove or rename it.")
+    for key, field in known.items():
+        if key not in entry and field.default is MISSING and field.default_factory is MISSING:
+            raise CatalogueError(f"{file}, {name}: {key} is missing.")
+    try:
+        found = msgspec.convert(entry, form, strict=True)
+    except msgspec.ValidationError as error:
+        raise CatalogueError(f"{file}, {name}: {error}.") from error
+    if not _ID.match(str(name)):
+        raise CatalogueError(f"{file}, {name}: an id is made of a-z, 0-9, '.', '_' and '-'.")
+    return found
+
+
+def _say(file: str, name: str, **values: str | tuple[object, ...]) -> None:
+    """Fields that must say something."""
+    for key, value in values.items():
+        parts = value if isinstance(value, tuple) else (value,)
+        if not parts or any(isinstance(part, str) and not part.strip(" -") for part in parts):
+            raise CatalogueError(f"{file}, {name}: {key} is empty; say it, or leave the entry out.")
+
+
+def _day(file: str, name: str, day: str) -> None:
+    if not _DAY.match(day):
+        raise CatalogueError(f"{file}, {name}: read_on is {day!r}; write the day as 2026-11-30.")
+
+
+def _regex(file: str, name: str, regex: str, anchor: str) -> None:
+    try:
+        check(regex, anchor)
+    except RegexRefused as error:
+        raise CatalogueError(f"{file}, {name}: {error}.") from error
+    _compile(file, name, regex)
+
+
+def _compile(file: str, name: str, regex: str) -> None:
+    try:
+        re.compile(regex)
+    except (re.error, RecursionError) as error:
+        raise CatalogueError(f"{file}, {name}: not a regular expression: {error}.") from error

@@ -1,0 +1,31 @@
+"""`stillruns demo`: the main job on what is here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from stillruns.cli.options import common
+from stillruns.cli.output import emit_json, emit_text
+from stillruns.cli.progress import progress
+from stillruns.errors import ExitCode
+from stillruns.lab import demo, preparing, running
+from stillruns.report import run_json, run_text
+from stillruns.store.opening import open_store
+
+
+@click.command()
+@click.option("--trials", type=click.IntRange(1, 100), default=demo.TRIALS, show_default=True, help="Trials a cell.")
+@common
+def command(trials: int, as_json: bool, store_dir: Path | None) -> None:
+    """Run a small synthetic model on every backend that is found here, layer by layer, against the CPU.
+
+    Needs no GPU and no download; under two minutes on two cores.
+    """
+    store = open_store(store_dir)
+    with progress() as shown:
+        spec = demo.spec(store, shown, trials=trials)
+        result = running.run(preparing.prepare(spec, store, shown), store, shown, new=True)
+    emit_json(run_json.document(result)) if as_json else emit_text(run_text.text(result))
+    click.get_current_context().exit(ExitCode.COMPLETE if result.complete else ExitCode.NO)

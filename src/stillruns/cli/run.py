@@ -1,0 +1,69 @@
+"""`stillruns run SPEC.toml` and `stillruns run -- COMMAND...`: the arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from stillruns.cli.late import load
+from stillruns.cli.options import common
+from stillruns.errors import UsageError
+
+FAIL_ON = {"crash", "void", "wrong", "refuted"}
+
+
+class RunCommand(click.Command):
+    """Remembers whether `--` was given: after it comes the user's own command, untouched."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Cut the user's command off before click sees its options."""
+        if "--" in args:
+            place = args.index("--")
+            ctx.meta["stillruns.command"] = tuple(args[place + 1 :])
+            args = args[:place]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=RunCommand)
+@click.argument("spec", required=False, type=click.Path(path_type=Path))
+@click.option("--new", is_flag=True, help="Start a new run even where an unfinished one could go on.")
+@click.option(
+    "--fail-on", default="", help="Exit 1 on any of: crash, void, wrong, refuted (comma-separated), for CI."
+)
+@click.option("--keep-running", is_flag=True, help="With a command: let the server serve until Ctrl-C.")
+@click.option("--as-is", is_flag=True, help="With a command: add nothing to its environment, send it no request.")
+@common
+@click.pass_context
+def command(
+    ctx: click.Context,
+    spec: Path | None,
+    new: bool,
+    fail_on: str,
+    keep_running: bool,
+    as_is: bool,
+    as_json: bool,
+    store_dir: Path | None,
+) -> None:
+    """Run SPEC.toml's matrix of trials, or one command of your own under supervision.
+
+    \b
+    stillruns run spec.toml
+    stillruns run -- llama-server -m model.gguf -ngl 99
+    """
+    wanted = {word.strip() for word in fail_on.split(",") if word.strip()}
+    if wanted - FAIL_ON:
+        raise UsageError(f"--fail-on knows {', '.join(sorted(FAIL_ON))}; not {', '.join(sorted(wanted - FAIL_ON))}")
+    argv: tuple[str, ...] | None = ctx.meta.get("stillruns.command")
+    if argv is None and spec is None:
+        raise UsageError("give a spec (stillruns run spec.toml) or a command (stillruns run -- llama-server ...)")
+    if argv is not None and spec is not None:
+        raise UsageError("give either a spec, or -- and a command; not both")
+    if argv is not None and not argv:
+        raise UsageError("no command after --; for example: stillruns run -- llama-server -m model.gguf -ngl 99")
+    job = load("run_job")
+    if argv is None:
+        ctx.exit(job.matrix(spec, wanted, new=new, as_json=as_json, store_dir=store_dir))
+    ctx.exit(
+        job.command_once(argv, wanted, keep_running=keep_running, as_is=as_is, as_json=as_json, store_dir=store_dir)
+    )

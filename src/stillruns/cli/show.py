@@ -1,0 +1,34 @@
+"""`stillruns show TRIAL`: one trial with its evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from stillruns.cli.options import common
+from stillruns.cli.output import emit_json, emit_text
+from stillruns.lab import showing
+from stillruns.report import trial_json, trial_text
+from stillruns.store.opening import open_store
+
+
+@click.command()
+@click.argument("trial")
+@click.option(
+    "--log", "whole_log", is_flag=True, help="Print the trial's whole log, control characters made visible."
+)
+@common
+def command(trial: str, whole_log: bool, as_json: bool, store_dir: Path | None) -> None:
+    """What was asked, what was applied, how it ended, and where each statement comes from.
+
+    TRIAL is a trial's id as `stillruns report --trials` lists it, a unique ending of one (`0007`), or `last`.
+    """
+    store = open_store(store_dir, create=False)
+    shown = showing.find(store, trial)
+    if whole_log:
+        emit_text(showing.log_text(store, shown))
+    elif as_json:
+        emit_json(trial_json.document(shown.record, shown.verdict, shown.excerpts, shown.paths))
+    else:
+        emit_text(trial_text.text(shown.record, shown.verdict, shown.excerpts, shown.paths))

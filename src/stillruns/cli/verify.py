@@ -1,0 +1,66 @@
+"""`stillruns verify`: re-derive every digest in the store."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from stillruns.cli.options import common
+from stillruns.errors import ExitCode
+from stillruns.store.opening import default_path
+from stillruns.store.verify import Problem, Verification, verify
+
+SCHEMA = "stillruns.verify/1"
+
+
+@click.command("verify")
+@common
+def command(as_json: bool, store_dir: Path | None) -> int:
+    """Re-derive every digest in the store and name what does not match.
+
+    Reads only. Exit code 0: everything matches; 1: something does not, each on one line of its own.
+    """
+    path = store_dir or default_path()
+    found = verify(path)
+    if as_json:
+        click.echo(json.dumps(document(path, found), indent=2))
+    else:
+        _print(path, found)
+    return ExitCode.COMPLETE if found.ok else ExitCode.NO
+
+
+def document(path: Path, found: Verification) -> dict[str, object]:
+    """The JSON document of `verify --json` (docs/schemas/verify.json)."""
+    return {
+        "schema": SCHEMA,
+        "store": str(path),
+        "ok": found.ok,
+        "records": found.records,
+        "journals": found.journals,
+        "blobs": found.blobs,
+        "problems": [{"where": p.where, "what": p.what} for p in found.problems],
+        "notes": [{"where": p.where, "what": p.what} for p in found.notes],
+    }
+
+
+def _line(label: str, problem: Problem) -> str:
+    return f"{label}: {_plain(problem.where)}: {_plain(problem.what)}"
+
+
+def _plain(text: str) -> str:
+    """File names and damaged records are hostile text: nothing of them may move the cursor or break the line."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
+
+
+def _print(path: Path, found: Verification) -> None:
+    for problem in found.problems:
+        click.echo(_line("does not match", problem))
+    for note in found.notes:
+        click.echo(_line("note", note))
+    counts = f"{found.records} records in {found.journals} journal files, {found.blobs} blobs"
+    if found.ok:
+        click.echo(f"{path}: everything matches: {counts}.")
+    else:
+        click.echo(f"{path}: {len(found.problems)} do not match; right are {counts}.")

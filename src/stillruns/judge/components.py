@@ -1,0 +1,83 @@
+"""Which part a crash address or a log line points at."""
+
+from __future__ import annotations
+
+from stillruns.judge.trial_view import file_name
+from stillruns.model.absence import Absence
+from stillruns.model.component import Component
+from stillruns.model.process import CoreNotes, CoreResult
+from stillruns.model.server_facts import Trouble
+
+MODULES: tuple[tuple[str, tuple[Component, ...]], ...] = (
+    ("libggml-base", (Component.GGML_CORE,)),
+    ("libggml-cpu", (Component.GGML_CORE, Component.GGML_BACKEND)),
+    ("libggml-", (Component.GGML_BACKEND,)),
+    ("libggml.", (Component.GGML_CORE,)),
+    ("libvulkan", (Component.VULKAN_DRIVER,)),
+    ("libvk", (Component.VULKAN_DRIVER,)),
+    ("libVkICD", (Component.VULKAN_DRIVER,)),
+    ("libVkLayer", (Component.VULKAN_DRIVER,)),
+    ("libGLX_nvidia", (Component.VULKAN_DRIVER,)),
+    ("libnvidia-", (Component.VULKAN_DRIVER,)),
+    ("amdvlk", (Component.VULKAN_DRIVER,)),
+    ("libgallium", (Component.VULKAN_DRIVER,)),
+    ("libLLVM", (Component.VULKAN_DRIVER,)),
+    ("libdrm", (Component.VULKAN_DRIVER, Component.KERNEL_DRIVER)),
+    ("libamdhip64", (Component.HIP,)),
+    ("libhiprtc", (Component.HIP,)),
+    ("libamd_comgr", (Component.HIP,)),
+    ("libhsa-runtime", (Component.HSA,)),
+    ("librocblas", (Component.ROCBLAS,)),
+    ("libTensile", (Component.ROCBLAS,)),
+    ("libhipblaslt", (Component.HIPBLASLT,)),
+    ("libhipblas", (Component.ROCBLAS,)),
+    ("libMIOpen", (Component.MIOPEN,)),
+    ("libcuda", (Component.CUDA,)),
+    ("libcublas", (Component.CUDA,)),
+    ("libllama", (Component.LLAMA_CPP,)),
+    ("libmtmd", (Component.LLAMA_CPP,)),
+    ("llama-", (Component.LLAMA_CPP,)),
+    ("ollama", (Component.OLLAMA,)),
+)
+"""Beginnings of the file name of the module that the instruction pointer was in, the longer before the shorter.
+
+A crash inside the CPU backend during a device's trial is most often ggml's core handing it a wrong buffer (a tensor
+of the device, or one whose allocation failed), hence both. Frames of libc, the loader and the C++ runtime (abort,
+memcpy) say nothing about who called them and are not listed.
+"""
+
+_JIT_DRIVERS = ("libvulkan_lvp", "libvk_swiftshader", "libLLVM")
+"""Drivers that run shaders as machine code that lies in no file."""
+
+
+def suspects(signal: str | None, core: CoreResult, troubles: tuple[Trouble, ...]) -> tuple[Component, ...]:
+    """The candidates, most likely first, each once; UNKNOWN alone when nothing points anywhere.
+
+    An illegal instruction is the host CPU's business first. Then the module of the crash, then what the log's lines
+    are known to mean (`troubles`, most telling first).
+    """
+    found: list[Component] = [Component.HOST_CPU] if signal == "SIGILL" else []
+    if signal is not None and isinstance(core, CoreNotes):
+        found += of_module(core)
+    for trouble in troubles:
+        found += trouble.components
+    unique = [c for c in dict.fromkeys(found) if c is not Component.UNKNOWN]
+    return tuple(unique) or (Component.UNKNOWN,)
+
+
+def of_module(core: CoreNotes) -> tuple[Component, ...]:
+    """The candidates that the crash address alone suggests; empty when it says nothing."""
+    if core.module is None:
+        names = [file_name(m) for m in core.modules]
+        jit = core.instruction_pointer and any(n.startswith(_JIT_DRIVERS) for n in names)
+        return (Component.VULKAN_DRIVER,) if jit else ()
+    name = file_name(core.module)
+    return next((components for start, components in MODULES if name.startswith(start)), ())
+
+
+def place(core: CoreResult) -> str:
+    """`libggml-vulkan.so+0x1f40`, or empty when the core does not tell or points into no file."""
+    if isinstance(core, Absence) or core.module is None:
+        return ""
+    name = file_name(core.module)
+    return name if core.offset is None else f"{name}+{core.offset:#x}"

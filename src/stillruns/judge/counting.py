@@ -1,0 +1,169 @@
+"""Counts the trials of a cell as DESIGN's `run --json` says.
+
+trials = applied + void + unknown; interrupted trials apart; the rate is over applied trials, and so are outcomes and
+phases; a suspicious output passes, flagged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from stillruns.judge.stats import clopper_pearson
+from stillruns.model.agreement import OutputVerdict
+from stillruns.model.applied import Answer
+from stillruns.model.cell import Cell, Speed
+from stillruns.model.cell_plan import CellPlan
+from stillruns.model.condition import Condition
+from stillruns.model.outcome import OutcomeKind
+from stillruns.model.placement import Placement
+from stillruns.model.verdict import TrialVerdict
+
+_WORST_FIRST = (
+    OutputVerdict.WRONG,
+    OutputVerdict.SUSPICIOUS,
+    OutputVerdict.UNKNOWN,
+    OutputVerdict.FLOOR_OK,
+    OutputVerdict.SAME,
+    OutputVerdict.REFERENCE,
+)
+
+_LIBRARY = re.compile(r"\blib([\w.-]+?)\.so[\d.]*")
+_ADDRESS = re.compile(r"\+?0x[0-9a-f]+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """A cell's trials by what they count as."""
+
+    applied: list[TrialVerdict]
+    void: list[TrialVerdict]
+    unknown: list[TrialVerdict]
+    interrupted: int
+
+
+def count(plan: CellPlan, verdicts: Iterable[TrialVerdict], interrupted: int = 0) -> Cell:
+    """One cell's row; verdicts of other cells are ignored.
+
+    `interrupted` counts trials that started and left no verdict at all; verdicts with the outcome `interrupted` are
+    added to it.
+    """
+    return _row(plan, [v for v in verdicts if v.cell == plan.id], interrupted)
+
+
+def table(
+    plans: Sequence[CellPlan], verdicts: Sequence[TrialVerdict], interrupted: dict[str, int] | None = None
+) -> tuple[Cell, ...]:
+    """All rows, in the order of the plans. A floor path has no row: its trial is counted in its reference's.
+
+    `interrupted` is the number of trials without a verdict by cell id.
+    """
+    missing = interrupted or {}
+    rows = []
+    for plan in plans:
+        if plan.is_floor:
+            continue
+        ids = {plan.id} | {p.id for p in plans if p.is_floor and p.reference == plan.id}
+        rows.append(_row(plan, [v for v in verdicts if v.cell in ids], sum(missing.get(i, 0) for i in ids)))
+    return tuple(rows)
+
+
+def _row(plan: CellPlan, verdicts: list[TrialVerdict], interrupted: int) -> Cell:
+    condition: Condition = plan.condition
+    split = _split(verdicts, interrupted)
+    failed = [v for v in split.applied if not v.passed]
+    passed = [v for v in split.applied if v.passed]
+    unverified = {}
+    if split.unknown:
+        good = sum(v.outcome.kind is OutcomeKind.OK for v in split.unknown)
+        unverified = {"passed": good, "failed": len(split.unknown) - good}
+    return Cell(
+        backend=condition.backend_id,
+        gpu_layers=condition.gpu_layers,
+        placement=_placement(split.applied),
+        axes=dict(condition.axes),
+        trials=len(split.applied) + len(split.void) + len(split.unknown),
+        applied=len(split.applied),
+        void=len(split.void),
+        unknown=len(split.unknown),
+        failed_unknown=unverified.get("failed", 0),
+        interrupted=split.interrupted,
+        passed=len(passed),
+        outcomes=_counts(v.outcome.kind.value for v in split.applied),
+        phases=_counts(v.outcome.phase.value for v in failed),
+        rate=None if plan.is_reference else clopper_pearson(len(failed), len(split.applied)),
+        tokens_per_second=_speed([v for v in passed if v.cell == plan.id]),
+        output=_output(split.applied),
+        note=_note(plan, split, failed),
+        unverified=unverified,
+    )
+
+
+def _split(verdicts: list[TrialVerdict], interrupted: int) -> _Split:
+    whole = [v for v in verdicts if v.outcome.kind is not OutcomeKind.INTERRUPTED]
+    return _Split(
+        applied=[v for v in whole if v.counts],
+        void=[v for v in whole if v.void],
+        unknown=[v for v in whole if v.applied.status is Answer.UNKNOWN],
+        interrupted=interrupted + len(verdicts) - len(whole),
+    )
+
+
+def _counts(names: Iterable[str]) -> dict[str, int]:
+    """Most frequent first, then by name: the same trials give the same JSON."""
+    return dict(sorted(Counter(names).items(), key=lambda item: (-item[1], item[0])))
+
+
+def _placement(applied: list[TrialVerdict]) -> Placement | None:
+    """The placement that the applied trials agree on; None when none shows it, or when they differ."""
+    seen = {v.placement for v in applied if v.placement is not None}
+    return seen.pop() if len(seen) == 1 else None
+
+
+def _speed(passed: list[TrialVerdict]) -> Speed | None:
+    rates = [v.tokens_per_second for v in passed if v.tokens_per_second is not None]
+    return Speed(median(rates), min(rates), max(rates)) if rates else None
+
+
+def _output(applied: list[TrialVerdict]) -> OutputVerdict | None:
+    """The worst that any applied trial's output was; None when no trial gave any."""
+    seen = {v.agreement.verdict for v in applied if v.agreement is not None}
+    return next((verdict for verdict in _WORST_FIRST if verdict in seen), None)
+
+
+def _note(plan: CellPlan, split: _Split, failed: list[TrialVerdict]) -> str:
+    """One line, the most telling first: how it fails, then what was void or unknown, and why."""
+    parts = _grouped([short_failure(v) for v in failed], always_counted=len(failed) < len(split.applied))
+    for word, trials in (("void", split.void), ("unknown", split.unknown)):
+        for reason, number in Counter(short_reason(v.applied.why) for v in trials).most_common(2):
+            parts.append(f"{number} {word}: {reason}" if reason else f"{number} {word}")
+    bad = sum(v.agreement is not None and v.agreement.verdict is OutputVerdict.SUSPICIOUS for v in split.applied)
+    if bad:
+        parts.append(f"{bad} with suspicious output")
+    if plan.is_reference:
+        parts.insert(0, "reference")
+    return "; ".join(parts)
+
+
+def _grouped(texts: list[str], *, always_counted: bool) -> list[str]:
+    """At most two different texts, each with its number when it does not go without saying."""
+    groups = Counter(texts).most_common()
+    if len(groups) == 1 and not always_counted:
+        return [groups[0][0]]
+    shown = [f"{number} x {text}" for text, number in groups[:2]]
+    rest = sum(number for _, number in groups[2:])
+    return [*shown, f"{rest} more"] if rest else shown
+
+
+def short_failure(verdict: TrialVerdict) -> str:
+    """A failure without what differs from trial to trial: `SIGSEGV in prompt, ggml-vulkan`."""
+    detail = verdict.outcome.detail or f"{verdict.outcome.kind.value} in {verdict.outcome.phase.value}"
+    return _ADDRESS.sub("", _LIBRARY.sub(r"\1", detail))
+
+
+def short_reason(why: str) -> str:
+    """The part of a sentence before its colon: `ran on the CPU: no device line ...` -> `ran on the CPU`."""
+    return why.split(": ", 1)[0]

@@ -1,0 +1,97 @@
+"""One trial, judged: its outcome, whether its condition was applied, and whether its output is sane."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stillruns.judge import agreement, applied, outcome
+from stillruns.model.absence import Absence
+from stillruns.model.agreement import Agreement, OutputVerdict
+from stillruns.model.component import Component
+from stillruns.model.condition import Condition
+from stillruns.model.engine import Engine
+from stillruns.model.exchange import Answered
+from stillruns.model.floor import Floor
+from stillruns.model.outcome import Outcome, OutcomeKind
+from stillruns.model.phase import Phase
+from stillruns.model.server_facts import ServerFacts
+from stillruns.model.trial import TrialRecord
+from stillruns.model.verdict import TrialVerdict
+
+
+def trial(
+    condition: Condition,
+    engine: Engine | None,
+    facts: ServerFacts | Absence,
+    record: TrialRecord,
+    answered: Answered | Absence,
+    reference: Answered | None = None,
+    floor: Floor | None = None,
+) -> TrialVerdict:
+    """Judge a trial from its record and from what was read out of its evidence.
+
+    `reference` is the reference's answer to the same question and `floor` the measured rounding; None where there is
+    none (yet): then the output is unknown, and may be judged again later.
+    """
+    proof, placement = applied.judge(condition, engine, facts, record)
+    ended = outcome.judge(record, facts, answered)
+    output = _output(condition, ended, answered, reference, floor)
+    if ended.kind is OutcomeKind.OK and output is not None and output.verdict is OutputVerdict.WRONG:
+        ended = _wrong(ended, output, answered)
+    return TrialVerdict(
+        trial=record.trial,
+        cell=record.cell,
+        index=record.index,
+        outcome=ended,
+        applied=proof,
+        placement=placement,
+        agreement=output,
+        tokens_per_second=speed(facts, answered),
+        seconds=record.end.seconds if record.end is not None else record.sighting.ended_at,
+    )
+
+
+def _output(
+    condition: Condition,
+    ended: Outcome,
+    answered: Answered | Absence,
+    reference: Answered | None,
+    floor: Floor | None,
+) -> Agreement | None:
+    """None where the trial failed otherwise: half an answer is not compared."""
+    if ended.kind not in (OutcomeKind.OK, OutcomeKind.WRONG_OUTPUT):
+        return None
+    if isinstance(answered, Absence):
+        return agreement.unknown(answered.detail or "the answer was not stored")
+    if agreement.first_nan(answered) is not None:
+        return agreement.compare(answered, answered, floor)
+    if condition.is_reference:
+        return agreement.reference(answered)
+    if reference is None:
+        return agreement.unknown("there is no answer of a reference to compare with")
+    return agreement.compare(answered, reference, floor)
+
+
+def _wrong(ended: Outcome, output: Agreement, answered: Answered | Absence) -> Outcome:
+    """A wrong answer is an outcome of its own; who is at fault, the answer does not say. An answer that is one token
+    again and again was wrong from its first token on, which the prompt gives."""
+    stuck = isinstance(answered, Answered) and agreement.one_token(answered)
+    phase = Phase.PROMPT if stuck or output.first_divergence == 0 else Phase.DECODE
+    return replace(
+        ended,
+        kind=OutcomeKind.WRONG_OUTPUT,
+        phase=phase,
+        detail=f"wrong output: {output.why}",
+        components=(Component.UNKNOWN,),
+    )
+
+
+def speed(facts: ServerFacts | Absence, answered: Answered | Absence) -> float | None:
+    """Generated tokens per second of the server's own evaluation time: from the answer, else from its log."""
+    if isinstance(answered, Answered) and answered.predicted_per_second is not None:
+        return answered.predicted_per_second
+    if isinstance(facts, ServerFacts):
+        for timing in reversed(facts.timings):
+            if timing.predicted_tokens and timing.predicted_ms:
+                return 1000.0 * timing.predicted_tokens / timing.predicted_ms
+    return None

@@ -1,0 +1,233 @@
+"""A run's records, judged again from their evidence: for a run that goes on, for `report`, `show` and `replay`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stillruns.errors import UsageError
+from stillruns.judge import agreement, counting, experiment, verdict
+from stillruns.lab import engines, reading
+from stillruns.model.applied import Answer, Applied
+from stillruns.model.cell_plan import CellPlan, CellState
+from stillruns.model.engine import Engine
+from stillruns.model.exchange import Answered
+from stillruns.model.floor import Floor
+from stillruns.model.outcome import Outcome, OutcomeKind
+from stillruns.model.phase import Phase
+from stillruns.model.run_result import RunResult, RunWarning
+from stillruns.model.spec import BackendSpec, Spec
+from stillruns.model.trial import TrialRecord
+from stillruns.model.verdict import TrialVerdict
+from stillruns.store.store import Store
+from stillruns.store.view import decode_trial
+
+
+@dataclass(slots=True)
+class Judged:
+    """All trials of a run, in the order in which they ran, and what they are compared with."""
+
+    store: Store
+    run: str
+    plans: Sequence[CellPlan]
+    backends: Sequence[BackendSpec]
+    engines: Mapping[str, Engine]
+    verdicts: list[TrialVerdict] = field(default_factory=list)
+    warming: list[TrialVerdict] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    left_open: tuple[dict[str, str], ...] = ()
+    faults: list[str] = field(default_factory=list)
+    _answers: dict[str, Answered] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Read what is on record already."""
+        started: dict[str, dict[str, str]] = {}
+        for record in self.store.records(run=self.run):
+            body = record.body
+            if record.kind == "trial_started":
+                started[str(body["trial"])] = {"trial": str(body["trial"]), "cell": str(body["cell"])}
+                self.seen.add(str(body["trial"]))
+            elif record.kind == "trial_ended":
+                started.pop(str(body["trial"]), None)
+                self.take(decode_trial(body["record"]))
+            elif record.kind == "trial_interrupted":
+                started.pop(str(body["trial"]), None)
+                self._interrupted(str(body["trial"]), str(body["cell"]), str(body.get("reason", "")))
+            elif record.kind == "reference_reused":
+                self.take_reused(body)
+        self.left_open = tuple(started.values())
+
+    def plan_of(self, cell: str) -> CellPlan | None:
+        """The plan of a cell id; None for a cell that the spec does not have."""
+        return next((p for p in self.plans if p.id == cell), None)
+
+    def take(self, record: TrialRecord) -> TrialVerdict:
+        """Judge one more trial and add it."""
+        self.seen.add(record.trial)
+        if record.cell.startswith("warming:"):
+            judged = self._judge(record, record.cell.removeprefix("warming:"))
+            self.warming.append(judged)
+        else:
+            judged = self._judge(record, record.cell)
+            self.verdicts.append(judged)
+        return judged
+
+    def take_reused(self, body: Mapping[str, object]) -> TrialVerdict:
+        """A reference that an earlier run measured counts here as well."""
+        record = decode_trial(body["record"])
+        judged = self._judge(record, str(body["cell"]))
+        self.verdicts.append(judged)
+        return judged
+
+    def interrupted(self, trial: str, cell: str, reason: str) -> None:
+        """A trial that was started and has no end."""
+        self._interrupted(trial, cell, reason)
+
+    def _judge(self, record: TrialRecord, cell: str) -> TrialVerdict:
+        plan = self.plan_of(cell)
+        if plan is None:
+            raise UsageError(f"run {self.run} has a trial of the cell {cell}, which its spec does not have")
+        read = reading.read(self.store, record)
+        self.faults += read.faults
+        compared = experiment.reference_plan(plan, self.plans)
+        judged = verdict.trial(
+            plan.condition,
+            engines.choose(plan.condition, self.backends, self.engines),
+            read.facts,
+            record,
+            read.answered,
+            self._answers.get(compared.id) if compared else None,
+            self._floor(plan),
+        )
+        judged = dataclasses.replace(judged, cell=cell)
+        if plan.is_reference and isinstance(read.answered, Answered) and judged.passed:
+            self._answers[plan.id] = read.answered
+        return judged
+
+    def _floor(self, plan: CellPlan) -> Floor | None:
+        other = experiment.floor_plan(plan, self.plans)
+        if other is None or other.id == plan.id:
+            return None
+        first, second = self._answers.get(other.reference), self._answers.get(other.id)
+        return agreement.measure_floor(first, second) if first and second else None
+
+    def _interrupted(self, trial: str, cell: str, reason: str) -> None:
+        self.seen.add(trial)
+        if cell.startswith("warming:"):
+            return
+        self.verdicts.append(
+            TrialVerdict(
+                trial=trial,
+                cell=cell,
+                index=sum(v.cell == cell for v in self.verdicts),
+                outcome=Outcome(OutcomeKind.INTERRUPTED, Phase.UNKNOWN, detail=reason),
+                applied=Applied(Answer.UNKNOWN, "the trial was interrupted", {}),
+                placement=None,
+                agreement=None,
+                tokens_per_second=None,
+                seconds=0.0,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The first record of a run."""
+
+    spec: Spec
+    plans: tuple[CellPlan, ...]
+    engines: dict[str, Engine]
+    lacking: dict[str, str]
+    body: Mapping[str, object]
+
+
+def first_record(store: Store, run: str) -> Mapping[str, object]:
+    """The body of `run_started`. Raises UsageError when the store has no such run."""
+    for record in store.records(run=run, kind="run_started"):
+        return record.body
+    known = [r.run for r in store.runs()]
+    raise UsageError(f"no run {run} in {store.path}; " + (f"the newest is {known[-1]}" if known else "it holds none"))
+
+
+def opening(store: Store, run: str) -> Opening:
+    """What a matrix was started with. Raises UsageError when the run is none, or is not there."""
+    body = first_record(store, run)
+    if body.get("form") == "once":
+        raise UsageError(
+            f"{run} is a single supervised command, not a matrix; see it with: stillruns show {run}.0001"
+        )
+    return Opening(
+        msgspec.convert(body["spec"], Spec),
+        msgspec.convert(body["plans"], tuple[CellPlan, ...]),
+        msgspec.convert(body["engines"], dict[str, Engine]),
+        msgspec.convert(body.get("lacking", {}), dict[str, str]),
+        body,
+    )
+
+
+def judge_run(store: Store, run: str) -> RunResult:
+    """The whole run from its evidence: cells, verdicts, warnings."""
+    start = opening(store, run)
+    judged = Judged(store, run, start.plans, start.spec.backends, start.engines)
+    for left in judged.left_open:
+        judged.interrupted(left["trial"], left["cell"], "no end on record: running now, or its harness died")
+    shown = [p for p in start.plans if not p.is_floor]
+    cells = tuple(counting.count(p, judged.verdicts) for p in shown)
+    states = [experiment.state(p, judged.verdicts) for p in start.plans]
+    return RunResult(
+        run=run,
+        spec_sha256=start.spec.sha256,
+        name=start.spec.name,
+        question=start.spec.question,
+        cells=cells,
+        verdicts=tuple(judged.verdicts),
+        warnings=(*_warnings(start, judged),),
+        complete=CellState.OPEN not in states,
+    )
+
+
+def _warnings(start: Opening, judged: Judged) -> list[RunWarning]:
+    found = [RunWarning("not tested", f"{name}: {why}") for name, why in start.lacking.items()]
+    for warmed in judged.warming:
+        if warmed.outcome.kind is not OutcomeKind.OK:
+            found.append(
+                RunWarning(
+                    "warming",
+                    f"the warming trial {warmed.trial} of {warmed.cell} ended as {warmed.outcome.kind.value} in "
+                    f"{warmed.outcome.phase.value} (not counted: its shader cache was cold)",
+                )
+            )
+    if start.spec.hypotheses:
+        names = ", ".join(h.id for h in start.spec.hypotheses)
+        found.append(RunWarning("hypotheses", f"{names}: frozen with the run, not yet evaluated by this version"))
+    found += [RunWarning("parser", fault.strip().splitlines()[-1]) for fault in judged.faults]
+    return found
+
+
+def resolve_run(store: Store, name: str) -> str:
+    """A run's id from itself, a unique beginning or ending of it, or `last`. Raises UsageError when none fits."""
+    known = [summary.run for summary in store.runs()]
+    if name in known:
+        return name
+    if name == "last" and known:
+        return known[-1]
+    found = [run for run in known if run.startswith(name) or run.endswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"{name} fits {len(found)} runs: {', '.join(found[-5:])}; give more of the id")
+    raise UsageError(f"no run {name} in {store.path}; stillruns report --list lists them")
+
+
+def newest_matrix(store: Store) -> str:
+    """The newest run that is a matrix of trials, not a single command. Raises UsageError when there is none."""
+    newest = ""
+    for record in store.records(kind="run_started"):
+        if record.body.get("form") != "once":
+            newest = record.run
+    if not newest:
+        raise UsageError(f"the store {store.path} holds no run; start one with: stillruns demo")
+    return newest

@@ -1,0 +1,45 @@
+"""From the spec's `model` text to a file with a digest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from stillruns.act.models import synthetic
+from stillruns.act.runtimes.digests import digest_file
+from stillruns.errors import EnvironmentLacks, SpecError
+from stillruns.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A model as used: `name` is what the spec says, `path` the file, `sha256` its digest (`sha256:...`)."""
+
+    name: str
+    path: str
+    sha256: str
+    bytes: int
+
+
+def resolve(name: str, store: Store) -> ModelFile:
+    """Find or make the model file.
+
+    `synth:...` is written into the store's cache once. Raises SpecError for a synthetic model that cannot be made,
+    EnvironmentLacks when no such file is here.
+    """
+    if name.startswith("synth:"):
+        path = synthetic.ensure(synthetic.parse(name), store.cache_dir("models"))
+    else:
+        path = Path(name).expanduser()
+    if path.is_dir():
+        raise SpecError(f"the model {path} is a folder; give the .gguf file in it")
+    if not path.is_file():
+        raise EnvironmentLacks(
+            f"no model file at {path}; give a GGUF file, or synth:llama?layers=4 for one made here"
+        )
+    try:
+        return ModelFile(
+            name, str(path.resolve()), digest_file(path, store.cache_dir("digests")), path.stat().st_size
+        )
+    except PermissionError as error:
+        raise EnvironmentLacks(f"the model {path} is not readable; run as a user who may read it") from error

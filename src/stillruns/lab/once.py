@@ -1,0 +1,161 @@
+"""`stillruns run -- COMMAND`: the user's own command, once, under supervision."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timezone
+from types import FrameType
+
+from stillruns.act import trial
+from stillruns.act.life import Ask
+from stillruns.errors import UsageError
+from stillruns.judge import once as judge_once
+from stillruns.judge import user_command
+from stillruns.judge.user_command import UserCommand
+from stillruns.lab import reading
+from stillruns.lab.running import shelf
+from stillruns.model.evidence import Ref
+from stillruns.model.once_result import OnceResult
+from stillruns.model.spec import Timeouts
+from stillruns.model.trial import TrialRecord
+from stillruns.normalise.logs.reader import lines, visible
+from stillruns.redact.environment import listed
+from stillruns.store.ids import run_id, spec_digest
+from stillruns.store.store import Store
+from stillruns.store.view import encode_trial
+
+PROMPT = "List three facts about the sea."
+VERBOSITY = "LLAMA_ARG_LOG_VERBOSITY"
+"""From b9246 on the load lines are printed at verbosity 4 only; older builds read no such variable."""
+
+
+def run(argv: tuple[str, ...], store: Store, *, keep_running: bool = False, as_is: bool = False) -> OnceResult:
+    """Start the command in the user's folder with the user's environment, wait, stop it, and judge what was seen.
+
+    A llama-server gets one request once it is ready (unless `as_is` or `keep_running`) and is then stopped; anything
+    else, and a kept server, runs until it ends or Ctrl-C. Its output is shown on stderr as it comes.
+    Raises EnvironmentLacks when it cannot be started, UsageError when its port is taken.
+    """
+    env = dict(os.environ)
+    command = user_command.read(argv, env)
+    added: dict[str, str] = {}
+    if command.program and not as_is and not command.verbose and "verbosity" not in command.asked:
+        added[VERBOSITY] = "4"
+    ask = None if as_is or keep_running else _ask(command)
+    body = {
+        "form": "once",
+        "name": command.program or argv[0].rsplit("/", 1)[-1],
+        "argv": list(argv),
+        "asked": command.asked,
+        "program": command.program,
+        "added": added,
+        "env": listed(env),
+    }
+    spec = {"argv": list(argv), "added": added}
+    identity = run_id(datetime.now(timezone.utc), spec_digest(spec))
+    name = f"{identity}.0001"
+    with store.writer() as writer, store.hold(identity):
+        writer.append("run_started", identity, {**body, "spec": spec, "spec_sha256": spec_digest(spec)})
+        writer.append("trial_started", identity, {"trial": name, "cell": "once", "index": 0})
+        with _until_stopped() as stop:
+            record = trial.supervise(
+                argv,
+                {**env, **added},
+                store.spool(name),
+                shelf(store),
+                trial=name,
+                run=identity,
+                ask=ask,
+                timeouts=Timeouts(),
+                stop=stop,
+                echo=_echo,
+            )
+        record = dataclasses.replace(record, cell="once", env=listed({**env, **added}))
+        writer.append("trial_ended", identity, {"trial": name, "record": encode_trial(record)})
+        writer.append("run_ended", identity, {"trials": 1})
+    return judged(store, record, body)
+
+
+def judged(store: Store, record: TrialRecord, body: Mapping[str, object]) -> OnceResult:
+    """Judge a supervised command from its record: for the first report and for every later one."""
+    command = user_command.read(record.argv, {})
+    asked = body.get("asked")
+    if isinstance(asked, dict):
+        command = dataclasses.replace(command, asked={str(k): str(v) for k, v in asked.items()})
+    read = reading.read(store, record)
+    result = judge_once.judge(command, record, read.facts, read.answered)
+    added = body.get("added")
+    return dataclasses.replace(
+        result,
+        added={str(k): str(v) for k, v in added.items()} if isinstance(added, dict) else {},
+        excerpts=_excerpts(store, record, result.refs),
+    )
+
+
+def _ask(command: UserCommand) -> Ask | None:
+    """One small request to the user's server; None where it would not be answered (a key, another host)."""
+    host = command.asked.get("host", "127.0.0.1")
+    if not command.is_server or "api_key" in command.asked or host not in ("127.0.0.1", "localhost", "0.0.0.0"):  # noqa: S104
+        return None
+    port = command.number("port") or 8080
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise UsageError(
+                f"port {port} is in use by another program, whose answers would be taken for this server's; "
+                "stop it, or give the command another --port"
+            ) from error
+    body: dict[str, object] = {
+        "prompt": PROMPT,
+        "n_predict": 16,
+        "temperature": 0,
+        "seed": 1,
+        "cache_prompt": False,
+        "return_tokens": True,
+        "stream": True,
+    }
+    return Ask(port, "/health", "/completion", body)
+
+
+def _echo(kind: str, data: bytes) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.buffer.write(data)
+        sys.stderr.buffer.flush()
+
+
+@contextlib.contextmanager
+def _until_stopped() -> Iterator[threading.Event]:
+    """Ctrl-C, SIGTERM and SIGHUP end the user's command, not the report about it."""
+    stop = threading.Event()
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield stop
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _excerpts(store: Store, record: TrialRecord, refs: tuple[Ref, ...]) -> dict[str, str]:
+    """The lines that the verdict rests on."""
+    log = reading.log_of(record)
+    wanted = {int(ref.rsplit("L", 1)[1]): ref for ref in refs if log and ref.startswith(f"{log.id}:L")}
+    if log is None or not wanted:
+        return {}
+    return {
+        wanted[line.number]: visible(line.text)
+        for line in lines(store.read_blob(log.sha256), log.cut)
+        if line.number in wanted
+    }

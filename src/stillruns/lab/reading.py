@@ -1,0 +1,80 @@
+"""From a trial's record to what its evidence says: one guarded call per parser."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from stillruns.catalogue import load
+from stillruns.errors import StoreError
+from stillruns.model.absence import Absence, AbsenceReason
+from stillruns.model.backend import Runtime
+from stillruns.model.evidence import Evidence
+from stillruns.model.exchange import Answered
+from stillruns.model.server_facts import ServerFacts
+from stillruns.model.trial import TrialRecord
+from stillruns.normalise import answer
+from stillruns.normalise.logs import llama_cpp
+from stillruns.store.store import Store
+
+Parsed = TypeVar("Parsed")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A trial, read. `faults` holds tracebacks of parsers that failed: evidence of a fault of ours, never lost."""
+
+    record: TrialRecord
+    facts: ServerFacts | Absence
+    answered: Answered | Absence
+    faults: tuple[str, ...] = ()
+
+
+def read(store: Store, record: TrialRecord) -> Reading:
+    """Parse the log and the answer of one trial; a parser that fails gives an absence and its traceback."""
+    faults: list[str] = []
+    facts = _guarded(lambda: _facts(store, record), "the server's log", faults)
+    answered = _guarded(lambda: _answer(store, record), "the answer", faults)
+    return Reading(record, facts, answered, tuple(faults))
+
+
+def log_of(record: TrialRecord) -> Evidence | None:
+    """The stream that carries the server's log: stderr, or stdout where stderr is empty."""
+    streams = [e for kind in ("stderr", "stdout", "log") for e in record.evidence if e.kind == kind]
+    for stream in streams:
+        if stream.bytes:
+            return stream
+    return streams[0] if streams else None
+
+
+def _facts(store: Store, record: TrialRecord) -> ServerFacts | Absence:
+    log = log_of(record)
+    if log is None:
+        return Absence(AbsenceReason.NOT_COLLECTED, "no log of this server was collected")
+    data = store.read_blob(log.sha256)
+    return llama_cpp.read(data, log.id, load.grammar(Runtime.LLAMA_CPP), load.patterns(), log.cut)
+
+
+def _answer(store: Store, record: TrialRecord) -> Answered | Absence:
+    if record.exchange is None:
+        return Absence(AbsenceReason.NOT_COLLECTED, "no request was sent")
+    body = next((e for e in record.evidence if e.id == record.exchange.evidence), None)
+    if body is None:
+        return Absence(AbsenceReason.NOT_COLLECTED, record.exchange.error or "no answer came")
+    return answer.read(record.exchange.status, store.read_blob(body.sha256))
+
+
+def _guarded(parse: Callable[[], Parsed | Absence], what: str, faults: list[str]) -> Parsed | Absence:
+    try:
+        return parse()
+    except StoreError:
+        raise  # a missing or damaged blob is the store's trouble, not the parser's
+    except Exception as error:
+        faults.append(traceback.format_exc())
+        return Absence(
+            AbsenceReason.UNPARSABLE,
+            f"the parser of {what} failed: {type(error).__name__}: {error}",
+            "please report this with the trial's evidence",
+        )

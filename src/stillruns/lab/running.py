@@ -1,0 +1,232 @@
+"""`stillruns run SPEC.toml`: trials until every cell is decided, each on record before it starts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from stillruns.act import orphans, sampling, trial
+from stillruns.act.runtimes import adapters
+from stillruns.act.trial import Put
+from stillruns.errors import Interrupted, UsageError
+from stillruns.judge import experiment
+from stillruns.lab import reference
+from stillruns.lab.host import describe as describe_host
+from stillruns.lab.judging import Judged, judge_run
+from stillruns.lab.pace import Pace
+from stillruns.lab.preparing import Prepared
+from stillruns.lab.progress import Progress
+from stillruns.model.cell_plan import CellPlan
+from stillruns.model.engine import Engine
+from stillruns.model.evidence import Evidence
+from stillruns.model.run_result import RunResult
+from stillruns.model.trial import TrialRecord
+from stillruns.store.ids import run_id
+from stillruns.store.journal import Writer
+from stillruns.store.store import Store
+from stillruns.store.view import encode_trial
+
+
+class Run:
+    """One run being written: the spec, its engines, its records so far, judged."""
+
+    def __init__(self, prepared: Prepared, store: Store, writer: Writer, identity: str, progress: Progress) -> None:
+        self.prepared = prepared
+        self.store = store
+        self.writer = writer
+        self.id = identity
+        self.progress = progress
+        self.judged = Judged(store, identity, prepared.plans, prepared.spec.backends, prepared.engines)
+        self.began = time.monotonic()
+        self.pace = Pace(prepared.plans)
+        self.sampled = sampling.devices()
+
+    def go_on(self) -> None:
+        """Run trials until every cell is decided, given up, or the time is spent."""
+        spec = self.prepared.spec
+        self._warm()
+        while (plan := experiment.next_trial(spec, self.prepared.plans, self.judged.verdicts)) is not None:
+            if spec.stop.max_minutes and time.monotonic() - self.began > spec.stop.max_minutes * 60:
+                self.progress.note(f"stopped after {spec.stop.max_minutes:g} minutes, as [stop] max_minutes asks")
+                return
+            left = experiment.trials_left(self.prepared.plans, self.judged.verdicts)
+            done = len(self.judged.verdicts)
+            self.progress.started(plan, done, done + left, self.pace.left(self.judged.verdicts))
+            kept = reference.recall(self.store, plan, self.prepared)
+            if kept is None:
+                self._one(plan)
+            else:
+                self.writer.append("reference_reused", self.id, kept)
+                self.judged.take_reused(kept)
+
+    def _warm(self) -> None:
+        """One uncounted trial a cold shader cache: compiling shaders is not what a trial measures."""
+        for plan in reference.cold(self.prepared):
+            self.progress.note(
+                f"warming the shader cache of {plan.condition.backend_id} with one trial (not counted)"
+            )
+            record = self._execute(plan, warming=True)
+            reference.mark_warm(self.prepared, plan, record)
+
+    def _one(self, plan: CellPlan) -> None:
+        record = self._execute(plan, warming=False)
+        verdict = self.judged.take(record)
+        if plan.is_reference:
+            reference.remember(self.store, plan, self.prepared, record, verdict)
+        self.progress.ended(plan, verdict)
+        cost = self.pace.took(plan, verdict.seconds, self.judged.verdicts)
+        if cost:
+            self.progress.note(cost)
+
+    def _execute(self, plan: CellPlan, *, warming: bool) -> TrialRecord:
+        """`started` is on disk before the child exists; `ended` after its evidence is."""
+        cell = f"warming:{plan.id}" if warming else plan.id
+        index = sum(v.cell == cell for v in self.judged.verdicts)
+        identity = f"{self.id}.{len(self.judged.verdicts) + len(self.judged.warming) + 1:04d}"
+        while identity in self.judged.seen:
+            identity += "r"
+        engine = self.prepared.engine_of(plan.condition)
+        assert engine is not None, f"no engine for {plan.id}"
+        planned = adapters.of(plan.condition.runtime).plan(
+            plan.condition,
+            engine,
+            trial=identity,
+            run=self.id,
+            cell=cell,
+            index=index,
+            timeouts=self.prepared.spec.timeouts,
+            environ=os.environ,
+            sample_devices=self.sampled,
+        )
+        self.writer.append("trial_started", self.id, {"trial": identity, "cell": cell, "index": index})
+        spool = self.store.spool(identity)
+        try:
+            record = trial.execute(planned, spool, shelf(self.store))
+        except KeyboardInterrupt:
+            self.writer.append("trial_interrupted", self.id, {"trial": identity, "cell": cell, "reason": "Ctrl-C"})
+            raise
+        self.writer.append("trial_ended", self.id, {"trial": identity, "record": encode_trial(record)})
+        self.judged.seen.add(identity)
+        if warming:
+            self.judged.take(record)
+        return record
+
+
+def shelf(store: Store) -> Put:
+    """Puts a trial's evidence into the store: bytes are written, files moved in."""
+
+    def put(kind: str, content: Path | bytes, source: str) -> Evidence:
+        blob = store.put_bytes(content) if isinstance(content, bytes) else store.put_file(content)
+        return Evidence("", kind, blob.sha256, blob.bytes, source)  # its id is its place in the trial: given there
+
+    return put
+
+
+def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = False) -> RunResult:
+    """Run a prepared spec, or go on with its unfinished run; returns the whole run, judged.
+
+    A changed binary or model refuses to resume (UsageError) unless `new` starts another run. Ctrl-C and SIGTERM
+    raise Interrupted with everything recorded so far kept.
+    """
+    killed, left = orphans.sweep()
+    for orphan in killed:
+        fate = "cannot be killed" if orphan in left else "was killed"
+        progress.note(f"a process left over from trial {orphan.trial} (pid {orphan.pid}) {fate}")
+    identity = _unfinished(prepared, store, new=new)
+    if identity is not None and not new and _complete(store, identity, prepared):
+        progress.note(f"run {identity} of this spec is complete already; --new runs it again")
+        return judge_run(store, identity)
+    with store.writer() as writer:
+        if identity is None:
+            identity = run_id(datetime.now(timezone.utc), prepared.spec.sha256)
+            writer.append("run_started", identity, opening_record(prepared))
+        with store.hold(identity), _signals():
+            job = Run(prepared, store, writer, identity, progress)
+            _report_interrupted(job)
+            try:
+                job.go_on()
+            except KeyboardInterrupt:
+                writer.append("run_paused", identity, {"reason": "Ctrl-C"})
+                raise Interrupted(
+                    f"stopped by Ctrl-C; {len(job.judged.verdicts)} trials are kept, and the same command goes on"
+                ) from None
+            writer.append("run_ended", identity, {"trials": len(job.judged.verdicts)})
+    return judge_run(store, identity)
+
+
+def opening_record(prepared: Prepared) -> dict[str, object]:
+    """The first record of a run: all that is needed to judge it later, on another machine."""
+    body: object = msgspec.to_builtins(
+        {
+            "name": prepared.spec.name,
+            "question": prepared.spec.question,
+            "spec": prepared.spec,
+            "spec_sha256": prepared.spec.sha256,
+            "plans": prepared.plans,
+            "engines": prepared.engines,
+            "model": prepared.model,
+            "lacking": prepared.lacking,
+            "probes": prepared.probes,
+            "host": describe_host(),
+        }
+    )
+    assert isinstance(body, dict)
+    return body
+
+
+def _unfinished(prepared: Prepared, store: Store, *, new: bool) -> str | None:
+    """The last run of this spec, if it may be continued."""
+    if new:
+        return None
+    runs = [r for r in store.records(kind="run_started") if r.body.get("spec_sha256") == prepared.spec.sha256]
+    if not runs:
+        return None
+    last = runs[-1]
+    before = msgspec.convert(last.body.get("engines", {}), dict[str, Engine])
+    for name in sorted({*before, *prepared.engines}):
+        was, here = before.get(name), prepared.engines.get(name)
+        if was is None or here is None or (was.sha256, was.libraries) != (here.sha256, here.libraries):
+            raise UsageError(
+                f"the binary of backend {name} changed since run {last.run} of this spec; "
+                "--new starts a new run with what is here now"
+            )
+    model = last.body.get("model")
+    digest = prepared.model.sha256 if prepared.model else None
+    if isinstance(model, dict) and model.get("sha256") != digest:
+        raise UsageError(f"the model changed since run {last.run} of this spec; --new starts a new run with it")
+    return last.run
+
+
+def _complete(store: Store, identity: str, prepared: Prepared) -> bool:
+    return judge_run(store, identity).complete
+
+
+def _report_interrupted(job: Run) -> None:
+    """A trial that was started and neither ended nor was stopped by us died with its harness."""
+    for started in job.judged.left_open:
+        job.writer.append("trial_interrupted", job.id, {**started, "reason": "the harness died"})
+        job.progress.note(f"trial {started['trial']} ({started['cell']}) was interrupted; it is repeated")
+    job.judged.left_open = ()
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP stop a run as Ctrl-C does, so that nothing is left behind."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,160 @@
+"""`stillruns selftest`: each kind of fault really injected in each phase, and how it was judged."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from stillruns.act import orphans
+from stillruns.act.shim import build, faults
+from stillruns.act.shim.faults import Fault
+from stillruns.errors import EnvironmentLacks
+from stillruns.lab import demo, engines, running, spec_file
+from stillruns.lab.preparing import Prepared, prepare
+from stillruns.lab.progress import Progress
+from stillruns.model.backend import Backend
+from stillruns.model.cell_plan import CellPlan
+from stillruns.model.outcome import OutcomeKind
+from stillruns.model.phase import Phase
+from stillruns.model.selftest import FaultResult, SelftestResult
+from stillruns.model.spec import BackendSpec, Spec, StopRule, Timeouts
+from stillruns.model.trial import TrialRecord
+from stillruns.model.verdict import TrialVerdict
+from stillruns.store.store import Store
+from stillruns.store.view import decode_trial
+
+TIMEOUTS = Timeouts(load=12.0, first_token=8.0, token=6.0, teardown=4.0)
+"""Short, since a hang is waited for; long enough for a software Vulkan driver with warm shaders."""
+
+
+def run(
+    store: Store,
+    progress: Progress,
+    *,
+    backend: Backend = Backend.CPU,
+    kinds: Sequence[str] = (),
+    phases: Sequence[str] = (),
+    environ: Mapping[str, str] = os.environ,
+) -> SelftestResult:
+    """Inject every fault that makes sense on `backend` (of the named kinds and phases; all when empty).
+
+    Raises EnvironmentLacks without a llama-server, a C compiler, or the backend.
+    """
+    shim = build.build(None, store.cache_dir("shim"))
+    side, skipped = _side(store, progress, backend, environ)
+    chosen = [
+        f
+        for f in faults.FAULTS
+        if (f.needs == "any" or f.needs == backend.value)
+        and (not kinds or f.kind in kinds)
+        and (not phases or f.phase.value in phases)
+    ]
+    base = prepare(_spec(side), store, progress, environ)
+    logs = store.cache_dir("fault-logs")
+    prepared = _with_faults(base, chosen, shim, logs)
+    result = running.run(prepared, store, progress, new=True)
+    verdicts = {v.cell: v for v in result.verdicts}
+    records = {str(r.body["trial"]): r.body["record"] for r in store.records(run=result.run, kind="trial_ended")}
+    left = {o.trial for o in orphans.find()}
+    engine = base.engines[side.id]
+    judged = []
+    for fault in chosen:
+        verdict = verdicts.get(fault.id)
+        if verdict is None:
+            skipped.append(f"{fault.id} was not run: its trial was interrupted")
+            continue
+        record = decode_trial(records[verdict.trial])
+        judged.append(_check(fault, backend, verdict, record, _log(logs, fault), verdict.trial in left))
+    return SelftestResult(result.run, tuple(judged), tuple(skipped), engine.binary, engine.version, engine.sha256)
+
+
+def _side(
+    store: Store, progress: Progress, backend: Backend, environ: Mapping[str, str]
+) -> tuple[BackendSpec, list[str]]:
+    if backend is Backend.CPU:
+        return BackendSpec(id="cpu", backend=Backend.CPU), ["faults that need a Vulkan device: --backend vulkan"]
+    plain = BackendSpec(id=backend.value, backend=backend)
+    if engines.question(plain, store, environ).backend.device:
+        return plain, []
+    if backend is Backend.VULKAN:
+        software = demo.software_vulkan(store, environ, progress)
+        if software is not None:
+            return software, []
+    raise EnvironmentLacks(f"no {backend.value} device is listed here, so no fault can be injected into one")
+
+
+def _spec(side: BackendSpec) -> Spec:
+    return spec_file.freeze(
+        Spec(
+            name=f"selftest {side.id}",
+            question="Is each kind of fault in each phase recognised for what it is?",
+            model=demo.MODEL,
+            prompt=spec_file.DEFAULT_PROMPT,
+            backends=(side,),
+            gpu_layers=("all",),
+            predict=24,
+            context=512,
+            stop=StopRule(trials=1, max_voids=1),
+            timeouts=TIMEOUTS,
+        )
+    )
+
+
+def _with_faults(base: Prepared, chosen: Sequence[Fault], shim: Path, logs: Path) -> Prepared:
+    """The reference stays clean; each fault is a cell of its own."""
+    references = [p for p in base.plans if p.is_reference]
+    healthy = next(p for p in base.plans if not p.is_reference)
+    plans: list[CellPlan] = [*references]
+    for fault in chosen:
+        log = _log(logs, fault)
+        log.unlink(missing_ok=True)
+        env = {**healthy.condition.env, **faults.environment(fault.id, shim, log=log)}
+        condition = dataclasses.replace(healthy.condition, env=env)
+        plans.append(dataclasses.replace(healthy, id=fault.id, condition=condition))
+    return dataclasses.replace(base, plans=tuple(plans))
+
+
+def _log(logs: Path, fault: Fault) -> Path:
+    return logs / f"{fault.phase.value}-{fault.kind}.txt"
+
+
+def _check(
+    fault: Fault, backend: Backend, verdict: TrialVerdict, record: TrialRecord, log: Path, left: bool
+) -> FaultResult:
+    fired = log.is_file() and bool(log.read_bytes().strip())
+    faulty: list[str] = []
+    outcome = verdict.outcome
+    if not fired:
+        faulty.append("the fault did not strike")
+    if outcome.kind not in (fault.outcome, fault.also):
+        faulty.append(f"judged {outcome.kind.value}")
+    elif fault.outcome is not OutcomeKind.OK and outcome.phase is not fault.judged_phase:
+        faulty.append(f"phase judged {outcome.phase.value}")
+    if fault.signal and outcome.signal != fault.signal:
+        faulty.append(f"signal judged {outcome.signal}")
+    killed = record.end.orphans_killed if record.end else 0
+    if killed < fault.orphans:
+        faulty.append(f"{killed} of {fault.orphans} processes left behind were found")
+    if left:
+        faulty.append("something of the trial is still alive")
+    return FaultResult(
+        fault=fault.id,
+        phase=fault.phase.value,
+        kind=fault.kind,
+        backend=backend.value,
+        does=fault.does,
+        expected=_text(fault.outcome, fault.judged_phase),
+        judged=_text(outcome.kind, outcome.phase),
+        detail=outcome.detail,
+        fired=fired,
+        right=not faulty,
+        wrong="; ".join(faulty),
+        trial=verdict.trial,
+        seconds=verdict.seconds,
+    )
+
+
+def _text(kind: OutcomeKind, phase: Phase) -> str:
+    return kind.value if kind is OutcomeKind.OK else f"{kind.value} in {phase.value}"

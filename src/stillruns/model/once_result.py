@@ -1,0 +1,35 @@
+"""A user's own command, supervised once, judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stillruns.model.applied import Applied
+from stillruns.model.evidence import Ref
+from stillruns.model.outcome import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class OnceResult:
+    """`asked` are the command's own settings, `applied` what the log shows of them; `stopped_by_us` when it ended
+    because we (or Ctrl-C) stopped it; `added` are variables that stillruns put into its environment; `excerpts` maps
+    refs to lines; `explanation` and `next_step` come from the catalogue and may be empty."""
+
+    run: str
+    trial: str
+    argv: tuple[str, ...]
+    program: str
+    version: str
+    devices: tuple[str, ...]
+    asked: dict[str, str]
+    applied: Applied
+    outcome: Outcome
+    stopped_by_us: bool
+    tokens_per_second: float | None
+    seconds: float
+    explanation: str = ""
+    next_step: str = ""
+    notes: tuple[str, ...] = ()
+    refs: tuple[Ref, ...] = ()
+    added: dict[str, str] = field(default_factory=dict)
+    excerpts: dict[str, str] = field(default_factory=dict)

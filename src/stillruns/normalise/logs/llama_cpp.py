@@ -1,0 +1,96 @@
+"""A llama.cpp server's log -> ServerFacts.
+
+One pass over the lines. What a line is, the catalogue's grammar says; here is what the lines mean together: which
+load counts when a log holds several, what is hidden and what never happened, in which phase a line was printed.
+
+What such a log can and cannot decide:
+
+- A model that is loaded twice (the dry run of `-fit on`, or a reload) counts as loaded last. Another model (draft,
+  projector) leaves the first one's facts alone.
+- `offloading 3 repeating layers` before `offloaded 5/5` means 4: when all layers are offloaded, the newer builds
+  print one too few. It is put right here.
+- `offloaded 5/5 layers to GPU` is also printed when there is no GPU. It is reported as printed; whether a device
+  holds anything is for the reader of `buffers` and of `devices[].used`.
+- From b9246 the load lines need `-lv 4`. Lines that are not shown are an absence (HIDDEN), as are lines that were
+  never reached (NOT_COLLECTED): never a zero.
+- After `new prompt` the newer builds print nothing until the request's end (below `-lv 5`). A death in the prompt's
+  batch and one in the first decode steps look alike; both read as PROMPT with a note. Whether a token had arrived
+  decides it, and that the log does not know.
+- A server that is idle is in no phase: `last_phase` is UNKNOWN then.
+"""
+
+from __future__ import annotations
+
+from stillruns.model.backend import Runtime
+from stillruns.model.evidence import Cut, line_ref
+from stillruns.model.pattern import CrashPattern, GrammarRule
+from stillruns.model.phase import Phase
+from stillruns.model.server_facts import Event, ServerFacts
+from stillruns.normalise.logs.llama_cpp_state import State
+from stillruns.normalise.logs.matcher import best_pattern, pattern_table, rule_table
+from stillruns.normalise.logs.prefix import strip
+from stillruns.normalise.logs.reader import lines, visible
+
+
+def read(
+    data: bytes,
+    source: str,
+    rules: tuple[GrammarRule, ...],
+    patterns: tuple[CrashPattern, ...],
+    cut: Cut | None = None,
+) -> ServerFacts:
+    """The facts of one server's log.
+
+    `source` is the evidence id that refs name (`s0`), `rules` the grammar of llama.cpp and `patterns` the crash
+    patterns, both from the catalogue; `cut` says where a bounded capture lost its middle. Any bytes are read; an
+    empty log gives facts in which everything is absent.
+    """
+    table, crashes = rule_table(rules).for_log(data), pattern_table(patterns).for_log(data)
+    state = State(source)
+    for line in lines(data, cut):
+        state.lines = line.number
+        stripped = strip(line.text)
+        ref = line_ref(source, line.number)
+        if line.torn and cut and not state.cut_at and not line.unended:
+            state.cut_at = ref
+        seen: set[str] = set()
+        for rule, match in table.matches(stripped.text):
+            if rule.event in seen:
+                continue
+            seen.add(rule.event)
+            if rule.event == "metadata":
+                break
+            fields = {key: value for key, value in match.groupdict().items() if value is not None}
+            state.take(Event(rule.event, fields, ref, stripped.text, rule.id, stripped.seconds), rule.phase)
+        else:
+            found = best_pattern(crashes, stripped.text)
+            if found:
+                state.trouble(found[0], found[1], ref, visible(stripped.text))
+        if "metadata" not in seen:
+            state.form(stripped.form, stripped.level)
+    return facts(state)
+
+
+def facts(state: State) -> ServerFacts:
+    """What has been gathered, closed."""
+    state.close()
+    return ServerFacts(
+        runtime=Runtime.LLAMA_CPP,
+        version=state.version,
+        verbosity=state.verbosity,
+        devices=state.seen.all(),
+        backends_loaded=tuple(state.backends),
+        offload=state.offload(),
+        buffers=tuple(state.load.buffers),
+        settings=dict(state.load.settings),
+        phases=tuple(state.phases.spans),
+        last_phase=state.phases.current or Phase.UNKNOWN,
+        troubles=tuple(state.troubles),
+        timings=tuple(state.timings),
+        system_info=state.system_info,
+        model_loaded=state.model_loaded,
+        clean_end=state.clean_end,
+        hidden=state.hidden(),
+        lines=state.lines,
+        notes=tuple(state.notes),
+    )

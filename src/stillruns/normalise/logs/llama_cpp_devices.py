@@ -1,0 +1,90 @@
+"""The devices that a llama.cpp log lists, in all generations of the list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from stillruns.model.backend import backend_of_device
+from stillruns.model.evidence import Ref
+from stillruns.model.server_facts import Event, SeenDevice
+
+_MAX_DEVICES = 256
+
+
+@dataclass
+class SeenDevices:
+    """Devices by ggml's name for them, in the order of their first line."""
+
+    kind: str = "CUDA"
+    """What the last `found N CUDA|ROCm devices` line called them: the lines below it have only an index."""
+    _by_name: dict[str, SeenDevice] = field(default_factory=dict)
+
+    def all(self) -> tuple[SeenDevice, ...]:
+        """Every device so far."""
+        return tuple(self._by_name.values())
+
+    def found(self, event: Event) -> None:
+        """`ggml_cuda_init: found 1 ROCm devices:`"""
+        kind = event.fields.get("kind") or event.fields.get("kind2")
+        if kind in ("CUDA", "ROCm", "MUSA"):
+            self.kind = kind
+
+    def cuda(self, event: Event) -> None:
+        """`  Device 0: AMD Radeon RX Vega, gfx900:xnack- (0x900), ...` or `..., compute capability 6.1`"""
+        target = event.fields["target"]
+        if target.startswith("compute capability "):
+            # ROCm builds of 2024 print the gfx version as a compute capability: no target can be read from that.
+            target = (
+                "" if self.kind == "ROCm" else "sm_" + target.removeprefix("compute capability ").replace(".", "")
+            )
+        name = f"{self.kind}{event.fields['index']}"
+        self._add(name, event.fields["description"], event.ref, target or None)
+
+    def vulkan(self, event: Event) -> None:
+        """`ggml_vulkan: 0 = AMD Radeon RX Vega (RADV VEGA10) (radv) | uma: 0 | ...`"""
+        self._add(f"Vulkan{event.fields.get('index', '0')}", event.fields["description"], event.ref)
+
+    def listed(self, event: Event) -> None:
+        """`  - Vulkan0 : NVIDIA H200 (143771 MiB, 143139 MiB free)`"""
+        self._add(event.fields["device"], event.fields["description"], event.ref)
+
+    def used(self, event: Event) -> None:
+        """`using device Vulkan0 (NVIDIA H200) (0000:00:06.0) - 143139 MiB free`"""
+        name, description = event.fields["device"], _without_id(event.fields["description"])
+        self._add(name, description, event.ref)
+        self._use(name, event.ref)
+
+    def main(self, event: Event) -> None:
+        """`using device 0 (Tesla P40) as main device` (b1500)"""
+        name = f"{self.kind}{event.fields['index']}"
+        self._add(name, event.fields["description"], event.ref)
+        self._use(name, event.ref)
+
+    def backend_used(self, event: Event) -> None:
+        """`using CUDA for GPU acceleration` (b1500): every device of that backend."""
+        for name in list(self._by_name):
+            if name.startswith(event.fields["kind"]):
+                self._use(name, event.ref)
+
+    def forget_used(self) -> None:
+        """A new load: what the one before used does not count."""
+        self._by_name = {name: replace(device, used=None) for name, device in self._by_name.items()}
+
+    def _add(self, name: str, description: str, ref: Ref, target: str | None = None) -> None:
+        known = self._by_name.get(name)
+        if known is None:
+            if len(self._by_name) < _MAX_DEVICES:
+                backend = backend_of_device(name)
+                self._by_name[name] = SeenDevice(name, backend, description.strip(), ref, None, target)
+        elif target and not known.target:
+            self._by_name[name] = replace(known, target=target)
+
+    def _use(self, name: str, ref: Ref) -> None:
+        if name in self._by_name:
+            self._by_name[name] = replace(self._by_name[name], used=ref)
+
+
+def _without_id(text: str) -> str:
+    """`NVIDIA H200) (0000:00:06.0` -> `NVIDIA H200`; names that hold parentheses themselves stay whole."""
+    name, bracket, _ = text.rpartition(") (")
+    return name if bracket and name.count("(") == name.count(")") else text

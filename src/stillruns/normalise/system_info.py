@@ -1,0 +1,28 @@
+"""The `system_info` line of a llama.cpp binary: which CPU features it was built for."""
+
+from __future__ import annotations
+
+import re
+
+_PAIR = re.compile(r"([A-Za-z0-9_ ]{1,40}?) = ([^|]{0,200}?) *\Z")
+
+
+def features(line: str) -> dict[str, str]:
+    """`CPU : SSE3 = 1 | AVX2 = 1 | CUDA : ARCHS = 610 | ...` -> {"SSE3": "1", "AVX2": "1", "CUDA.ARCHS": "610"}.
+
+    Features of the CPU backend keep their bare names, in the older lists (`AVX = 1 | AVX2 = 1`, no backend named)
+    too; those of other backends get theirs in front. What stands before the first feature (`n_threads = 2 / 4`) is
+    left out. Empty for a line of another form.
+    """
+    found: dict[str, str] = {}
+    line = line.replace('system_info="', "|", 1)  # the server's own form of early 2024
+    backend = "CPU"
+    for segment in line.split("|")[1:]:
+        name, colon, rest = segment.partition(" : ")
+        if colon:
+            backend, segment = name.strip(), rest
+        pair = _PAIR.match(segment.strip())
+        if pair:
+            key = pair[1].strip()
+            found[key if backend == "CPU" else f"{backend}.{key}"] = pair[2].strip()
+    return found

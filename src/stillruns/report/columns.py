@@ -1,0 +1,35 @@
+"""Plain text columns: as wide as their widest entry, no colour, fit to paste into a report."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+
+def columns(rows: Sequence[Sequence[str]], gap: int = 2) -> list[str]:
+    """Rows of equal length to aligned lines; the last column is not padded.
+
+    Control characters, which hostile text may bring, are shown as `\\x1b` and the like.
+    """
+    clean = [[visible(entry) for entry in row] for row in rows]
+    widths = [max((width(row[i]) for row in clean), default=0) for i in range(len(clean[0]))] if clean else []
+    lines = []
+    for row in clean:
+        padded = [entry + " " * (widths[i] - width(entry)) for i, entry in enumerate(row)]
+        lines.append((" " * gap).join(padded).rstrip())
+    return lines
+
+
+def width(text: str) -> int:
+    """Terminal cells that a text takes: wide East Asian characters take two, combining marks none."""
+    cells = 0
+    for character in text:
+        if unicodedata.combining(character):
+            continue
+        cells += 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    return cells
+
+
+def visible(text: str) -> str:
+    """Control and bidirectional characters as escapes; everything else as it is."""
+    return "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in text)

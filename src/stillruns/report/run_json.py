@@ -1,0 +1,57 @@
+"""A run as the JSON document `stillruns.run/1` (docs/schemas/run.json)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stillruns.model.cell import Cell
+from stillruns.model.run_result import RunResult
+from stillruns.model.verdict import TrialVerdict
+from stillruns.report.numbers import rounded
+
+
+def document(result: RunResult) -> dict[str, Any]:
+    """The whole document; numbers have at most six decimal digits."""
+    body: dict[str, Any] = {
+        "schema": "stillruns.run/1",
+        "run": result.run,
+        "spec_sha256": result.spec_sha256,
+        "name": result.name,
+        "question": result.question,
+        "complete": result.complete,
+        "cells": [_cell(cell) for cell in result.cells],
+        "trials": [_trial(verdict) for verdict in result.verdicts],
+        "claims": [],
+        "warnings": [msgspec.to_builtins(w) for w in result.warnings],
+    }
+    clean = rounded(body)
+    assert isinstance(clean, dict)
+    return clean
+
+
+def _cell(cell: Cell) -> dict[str, Any]:
+    body: dict[str, Any] = msgspec.to_builtins(cell)
+    if not cell.unverified:
+        del body["unverified"]
+    return body
+
+
+def _trial(verdict: TrialVerdict) -> dict[str, Any]:
+    return {
+        "trial": verdict.trial,
+        "cell": verdict.cell,
+        "index": verdict.index,
+        "outcome": verdict.outcome.kind.value,
+        "phase": verdict.outcome.phase.value,
+        "signal": verdict.outcome.signal,
+        "detail": verdict.outcome.detail,
+        "components": [c.value for c in verdict.outcome.components],
+        "applied": verdict.applied.status.value,
+        "why": verdict.applied.why,
+        "passed": verdict.passed,
+        "output": verdict.agreement.verdict.value if verdict.agreement else None,
+        "tokens_per_second": verdict.tokens_per_second,
+        "seconds": verdict.seconds,
+    }

@@ -1,0 +1,99 @@
+"""A run as a text table, and what the table does not say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stillruns.model.agreement import OutputVerdict
+from stillruns.model.cell import Cell, Speed
+from stillruns.model.rate import Rate
+from stillruns.model.run_result import RunResult
+from stillruns.report.columns import columns, visible
+
+HEADINGS = ("backend", "layers", "applied", "pass", "failure rate (95 %)", "tok/s", "output", "note")
+
+
+def text(result: RunResult, *, trials: bool = False) -> str:
+    """The table of one run, its warnings, and (with `trials`) one line a trial."""
+    lines = [f"run {result.run}  {visible(result.name)}"]
+    if result.question:
+        lines.append(visible(result.question))
+    lines += ["", *table(result.cells), ""]
+    lines += [f"{warning.kind}: {visible(warning.text)}" for warning in result.warnings]
+    if trials:
+        lines += ["", *trial_lines(result)]
+    if not result.complete:
+        lines.append("incomplete: run the same spec again to go on where it stopped")
+    lines.append("evidence: stillruns show TRIAL  (stillruns report --trials lists the trials)")
+    return "\n".join(lines) + "\n"
+
+
+def table(cells: Sequence[Cell]) -> list[str]:
+    """One line a cell; further axes get a column each when there are any."""
+    axes = sorted({name for cell in cells for name in cell.axes})
+    rows: list[list[str]] = [[*HEADINGS[:2], *axes, *HEADINGS[2:]]]
+    for cell in cells:
+        rows.append(
+            [
+                cell.backend,
+                layers(cell),
+                *(str(cell.axes.get(name, "-")) for name in axes),
+                f"{cell.applied}/{cell.trials}",
+                passes(cell),
+                rate(cell.rate),
+                speed(cell.tokens_per_second),
+                output(cell.output),
+                note(cell),
+            ]
+        )
+    return columns(rows)
+
+
+def layers(cell: Cell) -> str:
+    """`-` for the cpu, which offloads nothing."""
+    return "-" if cell.gpu_layers == "none" else str(cell.gpu_layers)
+
+
+def passes(cell: Cell) -> str:
+    """`passed/applied`; an attached server without a log shows what answered, unverified."""
+    if cell.unverified:
+        return f"unverified {cell.unverified.get('passed', 0)}/{sum(cell.unverified.values())}"
+    return f"{cell.passed}/{cell.applied}" if cell.applied else "-"
+
+
+def rate(value: Rate | None) -> str:
+    """`0 to 46 %`, rounded outwards so that the interval never looks narrower than it is."""
+    if value is None:
+        return "-"
+    low, high = int(value.low * 100), -int(-value.high * 100 // 1)
+    return f"{low} to {high} %"
+
+
+def speed(value: Speed | None) -> str:
+    """The median, three significant digits."""
+    return "-" if value is None else f"{value.median:.3g}" if value.median < 1000 else f"{value.median:.0f}"
+
+
+def output(value: OutputVerdict | None) -> str:
+    """`-` where no answer came."""
+    return "-" if value is None else value.value
+
+
+def note(cell: Cell) -> str:
+    """The cell's own note, and the counts that every table must print."""
+    parts = [cell.note] if cell.note else []
+    if cell.failed_unknown:
+        parts.append(f"{cell.failed_unknown} failed, unknown whether applied")
+    if cell.interrupted:
+        parts.append(f"{cell.interrupted} interrupted")
+    return "; ".join(parts)
+
+
+def trial_lines(result: RunResult) -> list[str]:
+    """One line a trial: its id, cell, applied, how it ended."""
+    rows = [["trial", "cell", "applied", "outcome", "detail"]]
+    for verdict in result.verdicts:
+        ended = verdict.outcome.kind.value
+        why = verdict.outcome.detail or ("" if verdict.applied.status.value == "yes" else verdict.applied.why)
+        rows.append([verdict.trial, verdict.cell, verdict.applied.status.value, ended, why])
+    return columns(rows)

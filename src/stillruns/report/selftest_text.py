@@ -1,0 +1,52 @@
+"""The fault matrix as a table, and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stillruns.model.selftest import FaultResult, SelftestResult
+from stillruns.report.columns import columns, visible
+from stillruns.report.numbers import rounded
+
+
+def text(result: SelftestResult) -> str:
+    """One line a fault, the wrong ones last and marked, and the count."""
+    rows = [["fault", "expected", "judged", "", "detail"]]
+    for entry in sorted(result.results, key=lambda e: not e.right, reverse=False):
+        rows.append([entry.fault, entry.expected, entry.judged, "right" if entry.right else "WRONG", _detail(entry)])
+    right = sum(e.right for e in result.results)
+    lines = [*columns(rows), ""]
+    lines += [f"not injected here: {visible(s)}" for s in result.skipped]
+    lines.append(f"{right} of {len(result.results)} faults were recognised ({visible(result.engine)})")
+    return "\n".join(lines) + "\n"
+
+
+def document(result: SelftestResult) -> dict[str, Any]:
+    """`stillruns.selftest/1` (docs/schemas/selftest.json)."""
+    clean = rounded({"schema": "stillruns.selftest/1", **msgspec.to_builtins(result)})
+    assert isinstance(clean, dict)
+    return clean
+
+
+def markdown(result: SelftestResult) -> str:
+    """The generated table of docs/fault-matrix.md: phases down, kinds across."""
+    kinds = list(dict.fromkeys(e.kind for e in result.results))
+    phases = list(dict.fromkeys(e.phase for e in result.results))
+    cells = {(e.phase, e.kind): e for e in result.results}
+    lines = ["| phase | " + " | ".join(kinds) + " |", "|---" * (len(kinds) + 1) + "|"]
+    for phase in phases:
+        row = [_mark(cells.get((phase, kind))) for kind in kinds]
+        lines.append(f"| {phase} | " + " | ".join(row) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _mark(entry: FaultResult | None) -> str:
+    if entry is None:
+        return ""
+    return f"{entry.judged}" if entry.right else f"**{entry.judged}** ({entry.wrong})"
+
+
+def _detail(entry: FaultResult) -> str:
+    return entry.wrong if not entry.right else entry.detail

@@ -1,0 +1,50 @@
+"""One trial with its evidence, for `stillruns show`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from stillruns.model.absence import Absence
+from stillruns.model.outcome import OutcomeKind
+from stillruns.model.trial import TrialRecord
+from stillruns.model.verdict import TrialVerdict
+from stillruns.report.columns import columns, visible
+
+
+def text(record: TrialRecord, verdict: TrialVerdict, excerpts: Mapping[str, str], paths: Mapping[str, str]) -> str:
+    """`excerpts` maps refs to the lines they name, `paths` evidence ids to files in the store."""
+    lines = [
+        f"trial    {record.trial}",
+        f"run      {record.run}",
+        f"cell     {record.cell}, trial {record.index + 1}",
+        f"started  {record.started}, ran {verdict.seconds:.2f} s",
+        f"command  {visible(shlex.join(record.argv))}",
+        "",
+        f"outcome  {verdict.outcome.kind.value}"
+        + ("" if verdict.outcome.kind is OutcomeKind.OK else f" in {verdict.outcome.phase.value}")
+        + (f" ({visible(verdict.outcome.detail)})" if verdict.outcome.detail else ""),
+    ]
+    if verdict.outcome.components:
+        lines.append(f"at fault {', '.join(c.value for c in verdict.outcome.components)} (candidates)")
+    lines.append(f"applied  {verdict.applied.status.value}: {visible(verdict.applied.why)}")
+    rows = [
+        [f"  {name}", factor.status.value, f"asked {factor.asked}", f"got {factor.got or '-'}", " ".join(factor.refs)]
+        for name, factor in verdict.applied.factors.items()
+    ]
+    lines += columns(rows) if rows else []
+    if verdict.agreement is not None:
+        lines.append(f"output   {verdict.agreement.verdict.value}: {visible(verdict.agreement.why)}")
+    if isinstance(record.core, Absence):
+        lines.append(f"core     {record.core.reason.value}: {visible(record.core.detail)}")
+    else:
+        place = f"{record.core.module}+{record.core.offset:#x}" if record.core.module else "in no mapped file"
+        lines.append(f"core     {record.core.signal} at {visible(place)}")
+    lines += ["", "lines that tell:"]
+    lines += [f"  {ref:<8} {visible(line)}" for ref, line in excerpts.items()] or ["  none"]
+    lines += ["", "evidence:"]
+    lines += columns(
+        [[f"  {e.id}", e.kind, f"{e.bytes} bytes", paths.get(e.id, e.sha256), e.source] for e in record.evidence]
+    ) or ["  none"]
+    lines += [f"note     {visible(note)}" for note in record.notes]
+    return "\n".join(lines) + "\n"

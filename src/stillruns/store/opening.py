@@ -1,0 +1,80 @@
+"""Finding, creating and opening a store."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from stillruns.errors import StoreError
+from stillruns.store.disk import doing, make_folder
+from stillruns.store.migrations import FILE, VERSION, check, migrate, read_version, write_version
+from stillruns.store.store import Store
+
+_FOLDERS = ("journal", "blobs", "blobs/sha256", "blobs/temporary", "spool", "locks", "cache")
+
+
+def default_path() -> Path:
+    """$STILLRUNS_STORE, else $XDG_DATA_HOME/stillruns (an absolute path only, as the XDG specification wants it),
+    else ~/.local/share/stillruns."""
+    chosen = os.environ.get("STILLRUNS_STORE")
+    if chosen:
+        return Path(chosen).expanduser()
+    data = os.environ.get("XDG_DATA_HOME", "")
+    return Path(data) / "stillruns" if data.startswith("/") else Path("~/.local/share/stillruns").expanduser()
+
+
+def open_store(path: Path | None, *, create: bool = True) -> Store:
+    """The store at `path` (None: `default_path()`).
+
+    With `create`, a missing or empty folder becomes a store (mode 0700: evidence holds environments and prompts), an
+    older layout is migrated, and what dead processes left in `spool/` is removed. Without, nothing is created or
+    changed: the way to read a store on a read-only file system or of another user; writing to it may still work.
+    Raises StoreError when there is no store or the folder holds something else, StoreNewer for one of a newer
+    program.
+    """
+    path = path or default_path()
+    version = read_version(path)
+    if version is None:
+        if not create:
+            raise StoreError(
+                f"there is no store at {path}; name one with --store DIR, or make one with `stillruns run`."
+            )
+        _create(path)
+        version = VERSION
+    check(path, version)
+    if version < VERSION:
+        if not create:
+            raise StoreError(
+                f"the store {path} has the old layout {version}; open it once for writing to migrate it."
+            )
+        migrate(path, version)
+    store = Store(path)
+    if create:
+        store.sweep()
+    return store
+
+
+def _create(path: Path) -> None:
+    """Make the folder a store. Two processes may do this at the same time, and a kill may have cut it short before:
+    VERSION comes last, and empty folders of our own names are taken over."""
+    with doing("create the store", path):
+        if not path.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir(0o700, exist_ok=True)
+        foreign = next((p for p in sorted(path.iterdir()) if not _ours(p)), None)
+        if foreign is None:
+            for name in _FOLDERS:
+                make_folder(path / name)
+    if read_version(path) is not None:  # another process was faster
+        return
+    if foreign is not None:
+        raise StoreError(
+            f"{path} is not a store: it holds {foreign.name} and no VERSION; choose a new or an empty folder."
+        )
+    write_version(path, VERSION)
+
+
+def _ours(path: Path) -> bool:
+    if path.name.startswith(f"{FILE}."):
+        return True
+    return path.name in _FOLDERS and path.is_dir() and all(p.is_dir() for p in path.rglob("*"))

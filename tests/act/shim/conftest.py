@@ -1,0 +1,55 @@
+"""What the tests of the fault library share: a real server, the compiled library, a tiny model."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from dying_server import servers
+
+from stillruns.act.models import synthetic
+from stillruns.act.shim import build
+from stillruns.errors import EnvironmentLacks
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every test that asks for a server runs once with each build that is there."""
+    if "server" in metafunc.fixturenames:
+        found = servers()
+        if found:
+            metafunc.parametrize("server", found, ids=[f"server{i}" for i in range(len(found))])
+        else:
+            skip = pytest.mark.skip(
+                reason="no llama-server: install the extra `engine`, or set STILLRUNS_LLAMA_SERVER"
+            )
+            metafunc.parametrize("server", [pytest.param(None, marks=skip)], ids=["none"])
+
+
+@pytest.fixture(scope="session")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled library."""
+    try:
+        return build.build(None, tmp_path_factory.mktemp("shim"))
+    except EnvironmentLacks as lack:
+        pytest.skip(str(lack))
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The default synthetic llama."""
+    return synthetic.ensure(synthetic.parse("synth:llama"), tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def vulkan(server: Path, pytestconfig: pytest.Config) -> dict[str, str]:
+    """The environment in which this server sees a Vulkan device (lavapipe), with a shader cache that is kept."""
+    cache = pytestconfig.cache.mkdir("mesa-shaders")  # type: ignore[union-attr]
+    env = {"GGML_VK_VISIBLE_DEVICES": "0", "MESA_SHADER_CACHE_DIR": str(cache)}
+    listed = subprocess.run(
+        [str(server), "--list-devices"], env={**os.environ, **env}, capture_output=True, text=True, timeout=60
+    )
+    if "Vulkan0" not in listed.stdout + listed.stderr:
+        pytest.skip("no Vulkan device: `apt install mesa-vulkan-drivers` brings one that runs on the CPU")
+    return env

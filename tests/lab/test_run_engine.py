@@ -1,0 +1,286 @@
+"""The main job on a real llama-server: cells, void trials, resume, refusal, evidence."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from real_parts import llama_server
+from stillruns.store.verify import verify
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = [sys.executable, "-m", "stillruns"]
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """Ours, with the source tree first."""
+    return {**os.environ, "PYTHONPATH": str(ROOT / "src"), **extra}
+
+
+def stillruns(*words: str, timeout: float = 240, **extra: str) -> subprocess.CompletedProcess[str]:
+    """The program, as a user would call it."""
+    return subprocess.run(
+        [*PROGRAM, *words], capture_output=True, text=True, timeout=timeout, env=environment(**extra), check=False
+    )
+
+
+def spec(folder: Path, *, trials: int = 2, backend: str = "", matrix: str = "", experiment: str = "") -> Path:
+    """A small experiment on the CPU, with more on request."""
+    place = folder / "spec.toml"
+    place.write_text(
+        f"""
+[experiment]
+name = "test"
+model = "synth:llama?layers=4"
+predict = 8
+context = 256
+{experiment}
+[[backend]]
+id = "cpu"
+{backend}
+[matrix]
+gpu_layers = [0, 2, "all"]
+{matrix}
+[stop]
+trials = {trials}
+[timeouts]
+load = 60
+first_token = 30
+token = 20
+teardown = 10
+"""
+    )
+    return place
+
+
+VULKAN = """
+[[backend]]
+id = "vulkan"
+env = { GGML_VK_VISIBLE_DEVICES = "0" }
+"""
+
+
+@pytest.mark.engine()
+def test_the_document_and_its_schema(tmp_path: Path) -> None:
+    """`run --json` prints one document that its schema accepts, and the store verifies."""
+    done = stillruns("run", str(spec(tmp_path)), "--json", "--store", str(tmp_path / "store"))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, json.loads((ROOT / "docs/schemas/run.json").read_text()))
+    cpu = next(c for c in document["cells"] if c["backend"] == "cpu" and c["rate"])
+    assert (cpu["trials"], cpu["applied"], cpu["passed"]) == (2, 2, 2)
+    assert cpu["output"] == "same"
+    assert not verify(tmp_path / "store").problems
+
+
+@pytest.mark.vulkan()
+@pytest.mark.slow()
+def test_vulkan_cells_are_proved(tmp_path: Path) -> None:
+    """Each Vulkan cell ran on the device with its layers, and the placement is told: {output first}."""
+    done = stillruns("run", str(spec(tmp_path, backend=VULKAN)), "--json", "--store", str(tmp_path / "store"))
+    assert done.returncode == 0, done.stderr
+    cells = {c["gpu_layers"]: c for c in json.loads(done.stdout)["cells"] if c["backend"] == "vulkan"}
+    assert {n: c["applied"] for n, c in cells.items()} == {0: 2, 2: 2, "all": 2}
+    assert cells[2]["placement"] == {"repeating": 1, "output": True, "total": 5}
+    assert cells["all"]["placement"] == {"repeating": 4, "output": True, "total": 5}
+    assert {c["output"] for c in cells.values()} <= {"same", "floor ok"}
+
+
+@pytest.mark.engine()
+def test_a_silent_cpu_fallback_is_void(tmp_path: Path) -> None:
+    """With the Vulkan driver hidden the server runs on the CPU, exits 0 and says `offloaded`: void, never a pass."""
+    hidden = VULKAN.replace(
+        '"0" }', '"0", VK_DRIVER_FILES = "/nonexistent.json", VK_ICD_FILENAMES = "/nonexistent.json" }'
+    )
+    done = stillruns("run", str(spec(tmp_path, backend=hidden)), "--json", "--store", str(tmp_path / "store"))
+    cells = [c for c in json.loads(done.stdout)["cells"] if c["backend"] == "vulkan"]
+    assert len(cells) == 3
+    for cell in cells:
+        assert (cell["applied"], cell["passed"], cell["rate"]) == (0, 0, None)
+        assert cell["void"] == cell["trials"] == 3
+        assert "ran on the CPU" in cell["note"]
+    assert done.returncode == 1
+
+
+@pytest.mark.engine()
+@pytest.mark.parametrize("moment", [0.05, 0.2, 0.4, 0.7, 1.1])
+def test_a_killed_harness_loses_one_trial(tmp_path: Path, moment: float) -> None:
+    """SIGKILL of the whole harness in mid-trial: the next run says `interrupted`, repeats that trial, loses nothing
+    else, and no server is left."""
+    store = tmp_path / "store"
+    slow = spec(tmp_path, trials=3, experiment='prompt = "one two three"\nwarm = false')
+    slow.write_text(slow.read_text().replace("predict = 8", "predict = 200"))
+    child = subprocess.Popen(
+        [*PROGRAM, "run", str(slow), "--store", str(store)],
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for_trial(store, child)
+    time.sleep(moment)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    started, ended = count(store, "trial_started"), count(store, "trial_ended")
+    done = stillruns("run", str(slow), "--json", "--store", str(store))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert sum(c["interrupted"] for c in document["cells"]) <= 1
+    if started > ended:
+        assert "was interrupted; it is repeated" in done.stderr
+    cpu = next(c for c in document["cells"] if c["rate"])
+    assert cpu["applied"] == 3
+    assert count(store, "trial_ended") == count(store, "trial_started") - (started - ended)
+    assert not verify(store).problems
+    assert not servers(store)
+
+
+@pytest.mark.engine()
+def test_ctrl_c_keeps_the_store(tmp_path: Path) -> None:
+    """Ctrl-C ends with 130 and a store that the same command goes on with."""
+    store = tmp_path / "store"
+    place = spec(tmp_path, trials=4)
+    child = subprocess.Popen(
+        [*PROGRAM, "run", str(place), "--store", str(store)],
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for_trial(store, child)
+    child.send_signal(signal.SIGINT)
+    _, text = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert "the same command goes on" in text and "Traceback" not in text
+    assert not servers(store)
+    before = count(store, "run_started")
+    assert stillruns("run", str(place), "--store", str(store)).returncode == 0
+    assert count(store, "run_started") == before == 1
+
+
+@pytest.mark.engine()
+def test_a_changed_binary_is_refused(tmp_path: Path) -> None:
+    """A run goes on with the binary that it began with, or as a new run."""
+    store, original = tmp_path / "store", llama_server()
+    assert original is not None
+    binary = tmp_path / "llama-server"
+    binary.write_text(f'#!/bin/sh\nexec {original} "$@"\n')
+    binary.chmod(0o755)
+    place = spec(tmp_path, trials=1)
+    place.write_text(place.read_text().replace('id = "cpu"', f'id = "cpu"\nbinary = "{binary}"'))
+    assert stillruns("run", str(place), "--store", str(store)).returncode == 0
+    binary.write_text(binary.read_text() + "# changed\n")
+    refused = stillruns("run", str(place), "--store", str(store))
+    assert refused.returncode == 2
+    assert "changed since run" in refused.stderr and "--new" in refused.stderr
+    assert stillruns("run", str(place), "--store", str(store), "--new").returncode == 0
+
+
+@pytest.mark.engine()
+def test_once_sees_the_silent_fallback(tmp_path: Path) -> None:
+    """`run -- llama-server -ngl 99` without a device: at most 60 lines of Markdown that say it ran on the CPU."""
+    made = stillruns("run", str(spec(tmp_path, trials=1)), "--store", str(tmp_path / "store"))
+    assert made.returncode == 0, made.stderr
+    model = next((tmp_path / "store/cache/models").glob("*.gguf"))
+    command = [str(llama_server()), "-m", str(model), "-ngl", "99", "--port", "18431", "-c", "256", "-t", "1"]
+    done = stillruns("run", "--store", str(tmp_path / "store"), "--", *command, VK_DRIVER_FILES="/nonexistent.json")
+    assert done.returncode == 0, done.stderr
+    assert "ran on the CPU" in done.stdout
+    assert len(done.stdout.splitlines()) <= 60
+    failing = stillruns(
+        "run",
+        "--fail-on",
+        "void",
+        "--store",
+        str(tmp_path / "store"),
+        "--",
+        *command,
+        VK_DRIVER_FILES="/nonexistent.json",
+    )
+    assert failing.returncode == 1
+    assert not verify(tmp_path / "store").problems
+
+
+@pytest.mark.engine()
+def test_once_of_a_program_that_dies(tmp_path: Path) -> None:
+    """A model that is no model: the command's own end is reported, with the line that tells."""
+    bad = tmp_path / "bad.gguf"
+    bad.write_bytes(b"GGUF\x03\x00\x00\x00" + b"\xff" * 64)
+    done = stillruns(
+        "run", "--store", str(tmp_path / "s"), "--", str(llama_server()), "-m", str(bad), "--port", "18432"
+    )
+    assert done.returncode == 0
+    assert "exit status 1" in done.stdout
+    assert "load" in done.stdout
+
+
+def test_a_missing_program_is_one_sentence(tmp_path: Path) -> None:
+    """No traceback, the name, and what to do."""
+    done = stillruns("run", "--store", str(tmp_path / "s"), "--", "no-such-program-here")
+    assert done.returncode == 1
+    assert "no-such-program-here" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.engine()
+@pytest.mark.skipif(os.geteuid() != 0, reason="a full disk is made with a small tmpfs, which needs root")
+def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
+    """A store on a full disk: one sentence, exit 3, and what is there still verifies; with room the run goes on."""
+    mount = tmp_path / "small"
+    mount.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(mount)], check=False).returncode:
+        pytest.skip("tmpfs cannot be mounted in this environment")
+    try:
+        filler = mount / "filler"
+        place = spec(tmp_path, trials=3)
+        store = mount / "store"
+        stillruns("verify", "--store", str(store))
+        done = stillruns("run", str(place), "--store", str(store))
+        if done.returncode == 0:  # it fitted: fill the rest and go on with a new run
+            free = shutil.disk_usage(mount).free
+            filler.write_bytes(b"x" * max(0, free - 20000))
+            done = stillruns("run", str(place), "--new", "--store", str(store))
+        assert done.returncode == 3, done.stderr
+        sentence = done.stderr.strip().splitlines()[-1]
+        assert "space" in sentence and "Traceback" not in done.stderr
+        assert not verify(store).problems
+        filler.unlink(missing_ok=True)
+        subprocess.run(["mount", "-o", "remount,size=64m", str(mount)], check=True)
+        assert stillruns("run", str(place), "--store", str(store)).returncode == 0
+    finally:
+        subprocess.run(["umount", "-l", str(mount)], check=False)
+
+
+def wait_for_trial(store: Path, child: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
+    """Until the first trial is on record as started."""
+    limit = time.monotonic() + 60
+    while not count(store, "trial_started"):
+        assert child.poll() is None and time.monotonic() < limit
+        time.sleep(0.01)
+
+
+def count(store: Path, kind: str) -> int:
+    """Records of a kind, read from the journal's text."""
+    return sum(
+        f'"kind":"{kind}"' in line for file in store.glob("journal/*.jsonl") for line in file.read_text().splitlines()
+    )
+
+
+def servers(store: Path) -> list[str]:
+    """Living processes whose command line names this store."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            text = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(store) in text and "llama-server" in text:
+            found.append(text)
+    return found

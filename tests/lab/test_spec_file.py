@@ -1,0 +1,94 @@
+"""A spec that cannot mean anything is refused with one sentence that names the place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stillruns.errors import SpecError
+from stillruns.lab import spec_file
+from stillruns.model.backend import Backend, Runtime
+
+GOOD = """
+[experiment]
+name = "t"
+model = "synth:llama?layers=4"
+[[backend]]
+id = "vulkan"
+env = { GGML_VK_VISIBLE_DEVICES = "0" }
+[matrix]
+gpu_layers = [0, 2, "all"]
+env.GGML_VK_DISABLE_F16 = ["0", "1"]
+[stop]
+trials = 4
+"""
+
+
+def load(tmp_path: Path, text: str) -> spec_file.Spec:
+    """Write the text to a file and read it as a spec."""
+    place = tmp_path / "spec.toml"
+    place.write_text(text)
+    return spec_file.load(place)
+
+
+def test_a_good_spec_is_read_whole(tmp_path: Path) -> None:
+    """Fields, axes and defaults arrive as they were written."""
+    spec = load(tmp_path, GOOD)
+    assert spec.gpu_layers == (0, 2, "all")
+    assert spec.axes == {"env.GGML_VK_DISABLE_F16": ("0", "1")}
+    assert spec.backends[0].backend is Backend.VULKAN
+    assert spec.backends[0].runtime is Runtime.LLAMA_CPP
+    assert spec.stop.trials == 4
+    assert spec.prompt == spec_file.DEFAULT_PROMPT
+    assert spec.sha256.startswith("sha256:")
+
+
+def test_the_digest_is_of_the_meaning(tmp_path: Path) -> None:
+    """Comments, spaces and the file's place do not change the digest; a value does."""
+    first = load(tmp_path, GOOD)
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    assert load(other, "# a comment\n" + GOOD.replace("trials = 4", "trials   =   4")).sha256 == first.sha256
+    assert load(tmp_path, GOOD.replace("trials = 4", "trials = 5")).sha256 != first.sha256
+
+
+BAD = [
+    ("name = ", "not valid TOML"),
+    ('[experiment]\nname="t"\nmodel="m"\nmodle="x"\n[[backend]]\nid="cpu"', "modle"),
+    ('[experiment]\nname="t"\n[[backend]]\nid="cpu"', "model"),
+    ('[experiment]\nname="t"\nmodel="m"', "backend"),
+    ('backend = []\n[experiment]\nname="t"\nmodel="m"', "at least one"),
+    ('[experiment]\nname="t"\nmodel="m"\n[[backend]]\nid="amd"', "which backend"),
+    ('[experiment]\nname="t"\nmodel="m"\n[[backend]]\nid="cpu"\n[[backend]]\nid="cpu"', "twice"),
+    (GOOD.replace("[0, 2", "[-1, 2"), "gpu_layers has -1"),
+    (GOOD.replace("[0, 2", "[2, 2"), "twice"),
+    (GOOD.replace("env.GGML", "enf.GGML"), "not an axis"),
+    (GOOD.replace("trials = 4", "trials = 0"), "trials >= 1"),
+    (GOOD.replace("trials = 4", 'trials = "4"'), "stop.trials"),
+    (GOOD.replace("trials = 4", "decide = { fail_below = 0.05, fail_above = 0.5, error = 0.05 }"), "trials = N"),
+    (GOOD.replace('name = "t"', 'name = "t"\nprompt = ""'), "empty"),
+    (GOOD.replace('name = "t"', 'name = "t"\nprompt_file = "none.txt"'), "none.txt"),
+    (GOOD.replace('name = "t"', 'name = "t"\npredict = 4000'), "no room"),
+    (GOOD.replace('name = "t"', 'name = "t"\nreference = "gpu"'), "'cpu' or 'none'"),
+    (GOOD.replace('id = "vulkan"', 'id = "vulkan"\nruntime = "ollama"'), "no adapter"),
+    (GOOD.replace('id = "vulkan"', 'id = "vulkan"\nruntime = "openai"'), "needs url"),
+]
+
+
+@pytest.mark.parametrize(("text", "says"), BAD, ids=[says for _, says in BAD])
+def test_a_bad_spec_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    """One sentence, and it names what is wrong."""
+    with pytest.raises(SpecError) as refused:
+        load(tmp_path, text)
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value).strip() or "TOML" in str(refused.value)
+
+
+def test_a_spec_that_is_not_there(tmp_path: Path) -> None:
+    """A missing file and a file that is no text are told apart from a bad spec."""
+    with pytest.raises(SpecError, match="cannot read the spec"):
+        spec_file.load(tmp_path / "none.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SpecError, match="cannot read the spec"):
+        spec_file.load(tmp_path / "binary.toml")

@@ -1,0 +1,90 @@
+"""The promise: truncated, mutated and random logs give facts, never a traceback, with refs that exist."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stillruns.catalogue import load
+from stillruns.model.backend import Runtime
+from stillruns.model.evidence import parse_ref
+from stillruns.model.server_facts import ServerFacts
+from stillruns.normalise.logs import llama_cpp
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "llama_cpp"
+REAL = (GOLDEN / "device-lost-prompt.raw").read_bytes()
+SMALL = (GOLDEN / "port-in-use-b10434.raw").read_bytes()
+
+
+def facts(data: bytes) -> ServerFacts:
+    """Read with the shipped catalogue, and check that every ref is a line of the data."""
+    found = llama_cpp.read(data, "s0", load.grammar(Runtime.LLAMA_CPP), load.patterns())
+    count = data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
+    refs = [b.ref for b in found.buffers] + [t.ref for t in found.troubles] + [d.ref for d in found.devices]
+    refs += [ref for span in found.phases for ref in (span.first, span.last)]
+    assert all(1 <= (parse_ref(ref)[1] or 0) <= count for ref in refs)
+    assert found.lines == count
+    return found
+
+
+def test_truncated_at_every_byte() -> None:
+    """A log that ends anywhere is read as far as it goes: a small one at every byte."""
+    for end in range(len(SMALL) + 1):
+        facts(SMALL[:end])
+
+
+def test_truncation_never_invents() -> None:
+    """Cut at every line, a real log never gains a trouble, a device or a layer that the whole does not have."""
+    whole = facts(REAL)
+    names = {d.name for d in whole.devices}
+    troubles = {t.pattern for t in whole.troubles}
+    ends = [at for at, byte in enumerate(REAL) if byte == 10]
+    for end in ends[::3]:
+        part = facts(REAL[:end])
+        assert {d.name for d in part.devices} <= names
+        assert {t.pattern for t in part.troubles} <= troubles
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, len(REAL) - 1), st.binary(min_size=0, max_size=6)), max_size=12))
+def test_mutated(changes: list[tuple[int, bytes]]) -> None:
+    """Bytes changed, added and lost anywhere."""
+    data = bytearray(REAL)
+    for at, new in changes:
+        data[at : at + 3] = new
+    facts(bytes(data))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=4000))
+def test_noise(data: bytes) -> None:
+    """Binary noise has nothing to say, and that is what is said."""
+    facts(data)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        b"load_tensors: offloaded 5/5 layers to GPU\n",
+        b"ggml_vulkan: device lost on Vulkan0\n",
+        b"nothing of interest in this line, number %d\n",
+        b"llama_model_loader: - kv   1: x str = " + b"y" * 200 + b"\n",
+        b"load_tensors: " + b"a " * 300 + b" buffer size = x\n",
+        b"x: using device " + b"( " * 400 + b"\n",
+    ],
+)
+def test_linear_time(unit: bytes) -> None:
+    """Four times the lines cost about four times the time."""
+
+    def cost(count: int) -> float:
+        data = unit * count if b"%d" not in unit else b"".join(unit % n for n in range(count))
+        started = time.process_time()
+        llama_cpp.read(data, "s0", load.grammar(Runtime.LLAMA_CPP), load.patterns())
+        return time.process_time() - started
+
+    small, large = cost(1500), cost(6000)
+    assert large < 10 * small + 0.3
