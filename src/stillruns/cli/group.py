@@ -18,6 +18,7 @@ VERBS: dict[str, str] = {
     "selftest": "Inject each kind of fault in each phase and check that it is classified right.",
     "lint": "Does anything read these flags and variables, and the values given?",
     "show": "One trial with its evidence.",
+    "trace": "Follow an option through source trees, stage by stage.",
     "report": "The table of one or more runs.",
     "verify": "Re-derive every digest in the store.",
 }

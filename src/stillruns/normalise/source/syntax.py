@@ -1,0 +1,50 @@
+"""Small helpers over tree-sitter nodes, shared by the frontends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tree_sitter import Language, Node, Parser, Tree
+
+MAX_DEPTH = 90
+"""Expressions nested deeper than this (generated tables) are cut off and count as opaque."""
+
+
+def parse(language: Language, data: bytes) -> Tree:
+    """Parse; tree-sitter recovers from broken text by ERROR nodes, whose children are still read."""
+    return Parser(language).parse(data)
+
+
+def text(node: Node | None) -> str:
+    """The node's source text; invalid UTF-8 is replaced."""
+    if node is None or node.text is None:
+        return ""
+    return node.text.decode("utf-8", "replace")
+
+
+def line(node: Node) -> int:
+    """Line from 1."""
+    return int(node.start_point[0]) + 1
+
+
+def end_line(node: Node) -> int:
+    """Last line from 1."""
+    return int(node.end_point[0]) + 1
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and its named descendants in source order."""
+    stack = [node]
+    while stack:
+        top = stack.pop()
+        yield top
+        stack.extend(reversed(top.named_children))
+
+
+def unquote(literal: str) -> str:
+    """The text of a string literal without prefix and quotes; other literals unchanged."""
+    for quote in ('"', "`", "'"):
+        start = literal.find(quote)
+        if 0 <= start <= 2 and len(literal) >= start + 2 and literal.endswith(quote):
+            return literal[start + 1 : -1]
+    return literal
