@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from stillruns.collect import checkout
+from stillruns.collect import releases, source_tree
 from stillruns.model.installed import SourceRead
 from stillruns.normalise import env_reads
 
@@ -62,6 +62,10 @@ def main() -> int:
 def _rev(text: str) -> tuple[Path, str]:
     folder, _, rev = text.partition("@")
     return Path(folder), rev
+
+
+def _files(folder: Path, rev: str, suffixes: tuple[str, ...]) -> list[tuple[str, bytes]]:
+    return [(file.path, file.data) for file in source_tree.read(folder.name, folder, rev, suffixes).load()]
 
 
 def load(file: str) -> list[Row]:
@@ -109,9 +113,9 @@ def _difference(old: Row, new: Row) -> str:
 
 def llama_cpp(folder: Path, rev: str) -> tuple[list[Row], list[Row], list[Row]]:
     """(flags, readers, searched) of one llama.cpp release."""
-    git = bool(checkout.tags(folder))
+    git = bool(releases.tags(folder))
     named = rev or "work tree"
-    files = list(checkout.files(folder, rev if git else "", lambda name: name.endswith(SUFFIXES)))
+    files = _files(folder, rev if git else "", SUFFIXES)
     texts = {
         name: data.decode("utf-8", "replace") for name, data in files if name.startswith(("tools/", "examples/"))
     }
@@ -233,32 +237,32 @@ def _ground(kind: str, prefix: str, owner: str, first: str, last: str, releases:
 def ollama(folder: Path) -> tuple[list[Row], list[Row]]:
     """(readers, searched) over every release tag of Ollama: a name is there from the first to the last release whose
     Go, C or C++ sources mention it; the place is the line that reads it in the last of them."""
-    tags = checkout.tags(folder)
-    releases = [tag for tag in tags if re.fullmatch(r"v\d+\.\d+\.\d+", tag)]
-    if tags and tags[-1] not in releases:
-        releases.append(tags[-1])  # a release candidate newer than the last release
-    if not releases:
+    tags = releases.tags(folder)
+    published = [tag for tag in tags if re.fullmatch(r"v\d+\.\d+\.\d+", tag)]
+    if tags and tags[-1] not in published:
+        published.append(tags[-1])  # a release candidate newer than the last release
+    if not published:
         raise SystemExit(f"{folder} has no release tags; give a git checkout of ollama/ollama with its tags")
     first: dict[str, str] = {}
     last: dict[str, str] = {}
-    for tag in releases:
-        for name in checkout.mentioned(folder, tag, r"\bOLLAMA_[A-Z0-9_]+", ("*.go", "*.c", "*.cpp", "*.h")):
+    for tag in published:
+        for name in releases.mentioned(folder, tag, r"\bOLLAMA_[A-Z0-9_]+", ("*.go", "*.c", "*.cpp", "*.h")):
             first.setdefault(name, tag)
             last[name] = tag
     rows: list[Row] = []
-    for tag in sorted(set(last.values()), key=releases.index):
+    for tag in sorted(set(last.values()), key=published.index):
         names = {name for name, end in last.items() if end == tag}
-        files = checkout.files(folder, tag, lambda name: name.endswith(".go"))
+        files = _files(folder, tag, (".go",))
         places: dict[str, SourceRead] = {}
         for read in env_reads.reads(files, "ollama", tag):
-            if read.kind == "env-read" and (read.names[0] in names or tag == releases[-1]):
+            if read.kind == "env-read" and (read.names[0] in names or tag == published[-1]):
                 places.setdefault(read.names[0], read)
         for name, read in places.items():
             rows.append(_reader(name, "env", "ollama", tag, read.place, read.text, first.get(name, "unknown")))
         for name in names - places.keys():
             rows.append(_reader(name, "mention", "ollama", tag, f"source@{tag}", "", first[name]))
-    source = f"git grep over {len(releases)} release tags of ollama/ollama ({releases[0]} .. {releases[-1]})"
-    return rows, [_ground("env", "OLLAMA_", "ollama", releases[0], releases[-1], len(releases), source)]
+    source = f"git grep over {len(published)} release tags of ollama/ollama ({published[0]} .. {published[-1]})"
+    return rows, [_ground("env", "OLLAMA_", "ollama", published[0], published[-1], len(published), source)]
 
 
 if __name__ == "__main__":

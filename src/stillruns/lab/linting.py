@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stillruns.catalogue.options import options as catalogue
-from stillruns.collect import checkout, installed
+from stillruns.collect import installed, source_tree
 from stillruns.errors import UsageError
 from stillruns.judge import lint as judge
 from stillruns.judge.recipe.flags import CONFIG_FILE
@@ -159,15 +159,15 @@ def _trees(
     found: dict[str, list[SourceRead]] = {}
     against: list[Against] = []
     for name, folder, rev in sources:
-        files = checkout.files(folder, rev, lambda path: path.endswith(_SOURCES))
+        tree = source_tree.read(name, folder, rev, _SOURCES)
+        files = [(file.path, file.data) for file in tree.load()]
+        at = rev or tree.ref.rev.replace(" ", "-")
         count = 0
-        for read in env_reads.reads(files, name, rev):
+        for read in env_reads.reads(files, name, at):
             count += 1
             for each in read.names:
                 found.setdefault(each, []).append(read)
-        against.append(
-            Against(name, f"source tree, {count} places that read a name", rev or "work tree", str(folder))
-        )
+        against.append(Against(name, f"source tree, {count} places that read a name", tree.ref.rev, str(folder)))
     return {name: tuple(reads) for name, reads in found.items()}, against
 
 
