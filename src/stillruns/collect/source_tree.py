@@ -17,12 +17,7 @@ from stillruns import proc
 from stillruns.errors import EnvironmentLacks, UsageError
 from stillruns.model.trace import SourceFile, SourceRef
 
-_ENV = {
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-}
+_ENV = {"GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_REPLACE_OBJECTS": "1"}
 _SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "safe.directory=*")
 _TIMEOUT = 60.0
 _LIMIT = 1 << 30
@@ -72,9 +67,7 @@ def _at_revision(name: str, path: Path, rev: str, suffixes: tuple[str, ...]) -> 
         raise UsageError(f"{path} cannot be read at {rev}: {why}; fetch the revision, or leave @{rev} out.")
     listed = _git(path, "ls-tree", "-r", "-z", "--full-tree", "-l", commit)
     if listed.status != 0 or listed.cut:
-        raise EnvironmentLacks(
-            f"git cannot list {path} at {rev}: {listed.stderr.decode('utf-8', 'replace').strip()[:200]}"
-        )
+        raise EnvironmentLacks(f"git cannot list {path} at {rev}: {listed.stderr.decode('utf-8', 'replace').strip()[:200]}")
     wanted: list[tuple[str, str]] = []
     missing: list[str] = []
     for entry in listed.stdout.split(b"\0"):

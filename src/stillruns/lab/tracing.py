@@ -61,16 +61,22 @@ def trace(option: str, sources: Sequence[Source], store_dir: Path | None) -> Tra
     trees = [source_tree.read(s.name, s.path, s.rev, (*SUFFIXES, *EXTRA_FILES)) for s in sources]
     files = [f for tree in trees for f in tree.files]
     with _cache(store_dir, trees) as known:
-        found = source_tracing.trace(option, [t.ref for t in trees], files, bridges(), specs().get(option), known)
+        found = source_tracing.trace(
+            option, [t.ref for t in trees], files, bridges(), specs().get(option), known
+        )
     left_out = [f"{t.ref.name}: {m} was left out." for t in trees for m in t.missing[:10]]
     return replace(found, notes=(*found.notes, *left_out))
 
 
-def diff(option: str, sources: Sequence[Source], old: str, new: str, store_dir: Path | None) -> tuple[Trace, Trace]:
+def diff(
+    option: str, sources: Sequence[Source], old: str, new: str, store_dir: Path | None
+) -> tuple[Trace, Trace]:
     """The option at two revisions of the sources that name none (the first source, when all do)."""
     moved = {s.name for s in sources if not s.rev and all(source_tree.has(s.path, rev) for rev in (old, new))}
     if not moved:
-        raise UsageError(f"none of the sources has both {old} and {new}; give one without @REV: --source NAME=PATH.")
+        raise UsageError(
+            f"none of the sources has both {old} and {new}; give one without @REV: --source NAME=PATH."
+        )
 
     def at(rev: str) -> list[Source]:
         return [Source(s.name, s.path, rev) if s.name in moved else s for s in sources]

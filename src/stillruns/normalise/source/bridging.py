@@ -181,7 +181,9 @@ class Bridging(Values):
     def parameters(self, expr: Expr) -> None:
         """Positions: the n-th argument is the n-th parameter of every function that the call may mean."""
         hits = [(i, h) for i, a in enumerate(expr[4]) if a[0] != "kv" and (h := self.value(a)) is not None]
-        hits += [(str(k), h) for a in expr[4] if a[0] == "kv" for k, _, v in a[2] if (h := self.value(v)) is not None]
+        hits += [
+            (str(k), h) for a in expr[4] if a[0] == "kv" for k, _, v in a[2] if (h := self.value(v)) is not None
+        ]
         if not hits:
             return
         for target in self.resolve(expr[2], expr[3]):

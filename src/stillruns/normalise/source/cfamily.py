@@ -50,10 +50,7 @@ class _C:
     def function(self, node: Node, build: Builder, name: str = "") -> int:
         """A definition or lambda. `auto f = [..](..) {..}` takes the variable's name."""
         declarator = node.child_by_field_name("declarator")
-        while declarator is not None and declarator.type not in (
-            "function_declarator",
-            "abstract_function_declarator",
-        ):
+        while declarator is not None and declarator.type not in ("function_declarator", "abstract_function_declarator"):
             declarator = declarator.child_by_field_name("declarator")
         owner = ""
         if node.type == "function_definition" and declarator is not None:

@@ -29,9 +29,7 @@ def is_not(spec: TraceSpec | None, found: dict[str, Row], state: State) -> tuple
     out = [_fill(v, found) for v in (spec.is_not if spec is not None else ()) if _holds(v, found)]
     rows = sorted(state.rows.values(), key=lambda r: (r.project, r.path, r.line))
     compare = next((r for r in rows if r.role == "compare"), None)
-    kept = [
-        r for r in rows if compare and r.path == compare.path and r.role == "set" and r.function == compare.function
-    ]
+    kept = [r for r in rows if compare and r.path == compare.path and r.role == "set" and r.function == compare.function]
     if compare is not None and kept and not (spec is not None and any("{reuse" in v.text for v in spec.is_not)):
         refs = (*[place(r) for r in kept], place(compare))
         out.append(
@@ -91,12 +89,7 @@ def _from_rows(state: State, stages: tuple[Stage, ...]) -> Statement:
     parts: list[str] = []
     refs: list[Row] = []
     entry = next((r for r in rows if r.role in ("field", "client", "flagdef", "read", "header", "branch")), rows[0])
-    kinds = {
-        "field": "a JSON key",
-        "read": "looked up by name",
-        "flagdef": "a command line flag",
-        "client": "a client's field",
-    }
+    kinds = {"field": "a JSON key", "read": "looked up by name", "flagdef": "a command line flag", "client": "a client's field"}
     parts.append(f"{state.option} enters as {kinds.get(entry.role, 'a name in the source')}")
     refs.append(entry)
     default = next((r for r in rows if r.role == "default"), None)

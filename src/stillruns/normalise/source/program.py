@@ -193,9 +193,7 @@ def _may_define(data: bytes, name: bytes, domain: str) -> bool:
         elif domain == "python":
             likely = head.strip() in (b"def", b"async def")
         else:
-            likely = (
-                not head[:1].isspace() and head[:1] not in (b"#", b"/", b"*", b"}") and not set(head) & set(b";=({")
-            )
+            likely = not head[:1].isspace() and head[:1] not in (b"#", b"/", b"*", b"}") and not set(head) & set(b";=({")
         if likely and not (at and (data[at - 1 : at].isalnum() or data[at - 1 : at] == b"_")):
             return True
         at = data.find(name + b"(", at + 1)

@@ -47,9 +47,7 @@ class _Python:
             self.facts.embeds.append([self.owner, text(base).split(".")[-1]])
         body = node.child_by_field_name("body")
         for child in body.named_children if body is not None else ():
-            inner = (
-                child.named_children[0] if child.type == "expression_statement" and child.named_children else child
-            )
+            inner = child.named_children[0] if child.type == "expression_statement" and child.named_children else child
             name = inner.child_by_field_name("left") if inner.type == "assignment" else None
             if name is not None and name.type == "identifier":
                 default = text(inner.child_by_field_name("right"))[:60]
