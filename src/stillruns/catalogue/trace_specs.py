@@ -1,7 +1,7 @@
-"""The strict loader of what `trace` knows beforehand: bridges between languages and processes, and specs of options.
+"""The strict loader of what `trace` knows beforehand: bridges between languages and processes, and specs.
 
-`trace_bridges.toml` holds the bridges; every `trace_<option>.toml` holds one spec. An unknown key, a missing source, a
-bad regular expression or a variant that names a stage that its spec lacks raises CatalogueError with file and entry.
+`trace_bridges.toml` holds the bridges; every `trace_<option>.toml` holds one spec. An unknown key, a missing source,
+a bad regular expression or a variant that names a stage that its spec lacks raises CatalogueError with the place.
 """
 
 from __future__ import annotations

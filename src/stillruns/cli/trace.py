@@ -20,7 +20,7 @@ from stillruns.report import trace_text
     "sources",
     multiple=True,
     metavar="NAME=PATH[@REV]",
-    help="A source tree, or a revision of a git repository; several make one program. Default: the folder you are in.",
+    help="A source tree, or a revision of a git repository; several make one program. Default: the current folder.",
 )
 @click.option(
     "--diff",

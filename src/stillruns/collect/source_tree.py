@@ -1,7 +1,7 @@
 """Files of a source tree: of a folder, or of any revision of a git repository without touching its work tree.
 
-Git is asked with `rev-parse`, `ls-tree` and `cat-file --batch` only: no checkout, no filters, no hooks, no lazy fetch. A
-submodule or an object that is missing is left out and named.
+Git is asked with `rev-parse`, `ls-tree` and `cat-file --batch` only: no checkout, no filters, no hooks, no
+lazy fetch. A submodule or an object that is missing is left out and named.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +17,12 @@ from stillruns import proc
 from stillruns.errors import EnvironmentLacks, UsageError
 from stillruns.model.trace import SourceFile, SourceRef
 
-_ENV = {"GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_REPLACE_OBJECTS": "1"}
+_ENV = {
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+}
 _SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "safe.directory=*")
 _TIMEOUT = 60.0
 _LIMIT = 1 << 30
@@ -27,11 +32,19 @@ _SKIP_FOLDERS = {".git", "node_modules", ".venv", "__pycache__"}
 
 @dataclass(slots=True)
 class Tree:
-    """A tree that was read. `missing` names what could not be."""
+    """A tree that was listed; `load` brings the bytes. `missing` names what could not be read."""
 
     ref: SourceRef
-    files: list[SourceFile]
+    path: Path
+    listed: list[tuple[str, str]]
+    files: list[SourceFile] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+
+    def load(self) -> list[SourceFile]:
+        """The files, read once."""
+        if not self.files:
+            self.files = list(_blobs(self.ref.name, self.path, self.listed, self.missing))
+        return self.files
 
 
 def read(name: str, path: Path, rev: str, suffixes: Sequence[str]) -> Tree:
@@ -67,8 +80,11 @@ def _at_revision(name: str, path: Path, rev: str, suffixes: tuple[str, ...]) -> 
         raise UsageError(f"{path} cannot be read at {rev}: {why}; fetch the revision, or leave @{rev} out.")
     listed = _git(path, "ls-tree", "-r", "-z", "--full-tree", "-l", commit)
     if listed.status != 0 or listed.cut:
-        raise EnvironmentLacks(f"git cannot list {path} at {rev}: {listed.stderr.decode('utf-8', 'replace').strip()[:200]}")
+        raise EnvironmentLacks(
+            f"git cannot list {path} at {rev}: {listed.stderr.decode('utf-8', 'replace').strip()[:200]}"
+        )
     wanted: list[tuple[str, str]] = []
+    sizes: list[int] = []
     missing: list[str] = []
     for entry in listed.stdout.split(b"\0"):
         head, _, raw = entry.partition(b"\t")
@@ -79,10 +95,12 @@ def _at_revision(name: str, path: Path, rev: str, suffixes: tuple[str, ...]) -> 
             missing.append(f"{file} (a submodule)")
         elif file.endswith(suffixes) and parts[3].isdigit() and int(parts[3]) <= _BIGGEST:
             wanted.append((parts[2].decode(), file))
+            sizes.append(int(parts[3]))
         elif file.endswith(suffixes):
             missing.append(f"{file} ({parts[3].decode()} bytes)")
-    files = list(_blobs(name, path, wanted, missing))
-    return _tree(name, commit, rev, files, missing)
+    size = sum(sizes)
+    ref = SourceRef(name, commit, _digest((file, blob) for blob, file in wanted), rev, len(wanted), size)
+    return Tree(ref, path, wanted, [], missing)
 
 
 def _blobs(name: str, path: Path, wanted: list[tuple[str, str]], missing: list[str]) -> Iterator[SourceFile]:
@@ -126,7 +144,10 @@ def _as_it_lies(name: str, path: Path, suffixes: tuple[str, ...]) -> Tree:
                 continue
             files.append(SourceFile(name, file, data, hashlib.sha1(data, usedforsecurity=False).hexdigest()))
     head = _head(path)
-    return _tree(name, f"work tree of {head}" if head else "files", "", files, missing)
+    size = sum(len(f.data) for f in files)
+    rev = f"work tree of {head}" if head else "files"
+    ref = SourceRef(name, rev, _digest((f.path, f.blob) for f in files), "", len(files), size)
+    return Tree(ref, path, [], files, missing)
 
 
 def _head(path: Path) -> str:
@@ -138,10 +159,9 @@ def _head(path: Path) -> str:
     return found.stdout.decode("ascii", "replace").strip()[:12] if found.status == 0 else ""
 
 
-def _tree(name: str, rev: str, asked: str, files: list[SourceFile], missing: list[str]) -> Tree:
+def _digest(entries: Iterable[tuple[str, str]]) -> str:
+    """The tree's content as one digest: paths and the digests of their files."""
     digest = hashlib.sha256()
-    for item in sorted(files, key=lambda f: f.path):
-        digest.update(f"{item.path}\0{item.blob}\n".encode())
-    size = sum(len(f.data) for f in files)
-    ref = SourceRef(name, rev, "sha256:" + digest.hexdigest(), asked, len(files), size)
-    return Tree(ref, files, missing)
+    for path, blob in sorted(entries):
+        digest.update(f"{path}\0{blob}\n".encode("utf-8", "surrogateescape"))
+    return "sha256:" + digest.hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,20 +11,15 @@ from pathlib import Path
 
 import msgspec
 
+from stillruns import __version__
 from stillruns.catalogue.trace_specs import bridges, specs
 from stillruns.collect import source_tree
-from stillruns.errors import EnvironmentLacks, StoreError, UsageError
-from stillruns.model.trace import Trace
+from stillruns.errors import StoreError, UsageError
+from stillruns.model.trace import Bridges, SourceRef, Trace, TraceSpec
+from stillruns.normalise.source import tracing as source_tracing
+from stillruns.normalise.source.ir import DIALECT, FileFacts
+from stillruns.normalise.source.program import SUFFIXES
 from stillruns.store.opening import open_store
-
-try:
-    from stillruns.normalise.source import tracing as source_tracing
-    from stillruns.normalise.source.ir import DIALECT, FileFacts
-    from stillruns.normalise.source.program import SUFFIXES
-except ImportError as error:  # pragma: no cover - the extra is not installed
-    raise EnvironmentLacks(
-        f"trace needs its parsers ({error.name} is missing); install them with `pip install 'stillruns[trace]'`."
-    ) from error
 
 EXTRA_FILES = ("LLAMA_CPP_VERSION",)
 """Read besides the sources: which llama.cpp an Ollama tree runs."""
@@ -59,24 +55,63 @@ def trace(option: str, sources: Sequence[Source], store_dir: Path | None) -> Tra
     if len({s.name for s in sources}) != len(sources):
         raise UsageError("two sources have the same name; give each its own: --source NAME=PATH.")
     trees = [source_tree.read(s.name, s.path, s.rev, (*SUFFIXES, *EXTRA_FILES)) for s in sources]
-    files = [f for tree in trees for f in tree.files]
-    with _cache(store_dir, trees) as known:
-        found = source_tracing.trace(
-            option, [t.ref for t in trees], files, bridges(), specs().get(option), known
-        )
+    refs, spec = [t.ref for t in trees], specs().get(option)
+    folder = _folder(store_dir)
+    answer = folder / f"{_key(option, refs, spec)}.json" if folder is not None else None
+    kept = _kept(answer)
+    if kept is not None:
+        return kept
+    files = [f for tree in trees for f in tree.load()]
+    with _cache(folder, trees) as known:
+        found = source_tracing.trace(option, refs, files, bridges(), spec, known)
     left_out = [f"{t.ref.name}: {m} was left out." for t in trees for m in t.missing[:10]]
-    return replace(found, notes=(*found.notes, *left_out))
+    found = replace(found, notes=(*found.notes, *left_out))
+    if answer is not None:
+        _write(answer, msgspec.json.encode(found))
+    return found
 
 
-def diff(
-    option: str, sources: Sequence[Source], old: str, new: str, store_dir: Path | None
-) -> tuple[Trace, Trace]:
+def _key(option: str, refs: Sequence[SourceRef], spec: TraceSpec | None) -> str:
+    """What an answer depends on: the option, the trees, the shipped knowledge and this program."""
+    parts = (option, DIALECT, __version__, [repr(r) for r in refs], repr(spec), _stable(bridges()))
+    return "answer-" + hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+def _stable(known: Bridges) -> str:
+    return repr([sorted(v) if isinstance(v, frozenset) else v for v in (getattr(known, f) for f in known.__slots__)])
+
+
+def _kept(path: Path | None) -> Trace | None:
+    """An answer that was worked out before; None when there is none or it cannot be read."""
+    if path is None:
+        return None
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Trace)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _folder(store_dir: Path | None) -> Path | None:
+    """The store's cache for traces; None without a store that can be written."""
+    try:
+        return open_store(store_dir).cache_dir("trace")
+    except StoreError:
+        return None
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Replace the cache file at once; a full disk costs only the cache."""
+    with contextlib.suppress(OSError):
+        work = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        work.write_bytes(data)
+        work.replace(path)
+
+
+def diff(option: str, sources: Sequence[Source], old: str, new: str, store_dir: Path | None) -> tuple[Trace, Trace]:
     """The option at two revisions of the sources that name none (the first source, when all do)."""
     moved = {s.name for s in sources if not s.rev and all(source_tree.has(s.path, rev) for rev in (old, new))}
     if not moved:
-        raise UsageError(
-            f"none of the sources has both {old} and {new}; give one without @REV: --source NAME=PATH."
-        )
+        raise UsageError(f"none of the sources has both {old} and {new}; give one without @REV: --source NAME=PATH.")
 
     def at(rev: str) -> list[Source]:
         return [Source(s.name, s.path, rev) if s.name in moved else s for s in sources]
@@ -122,11 +157,9 @@ class _Known(MutableMapping[str, FileFacts]):
 
 
 @contextlib.contextmanager
-def _cache(store_dir: Path | None, trees: Sequence[source_tree.Tree]) -> Iterator[_Known]:
+def _cache(folder: Path | None, trees: Sequence[source_tree.Tree]) -> Iterator[_Known]:
     """The store's cache of lowered files, one file a tree; without a writable store, a cache in memory only."""
-    try:
-        folder = open_store(store_dir).cache_dir("trace")
-    except StoreError:
+    if folder is None:
         yield _Known({})
         return
     paths = [folder / f"{t.ref.tree.removeprefix('sha256:')[:32]}-{DIALECT}.msgpack" for t in trees]
@@ -139,7 +172,4 @@ def _cache(store_dir: Path | None, trees: Sequence[source_tree.Tree]) -> Iterato
     for path, tree in zip(paths, trees, strict=True):
         mine = {f.blob: known.encoded[f.blob] for f in tree.files if f.blob in known.encoded}
         if known.grown & mine.keys():
-            with contextlib.suppress(OSError):
-                work = path.with_suffix(f".{os.getpid()}.tmp")
-                work.write_bytes(msgspec.msgpack.encode(mine))
-                work.replace(path)
+            _write(path, msgspec.msgpack.encode(mine))

@@ -1,4 +1,4 @@
-"""An option followed through source trees: the rows that were found, the stages a person reads, the shipped knowledge."""
+"""An option followed through source trees: the rows found, the stages a person reads, the shipped knowledge."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class SourceRef:
-    """A tree that was searched. `rev` is a commit, or `work tree of <commit>`, or `files`; `tree` digests its content;
-    `asked` is the revision as it was asked for (`v0.17.5`), empty for a work tree."""
+    """A tree that was searched. `rev` is a commit, or `work tree of <commit>`, or `files`; `tree` digests its
+    content; `asked` is the revision as it was asked for (`v0.17.5`), empty for a work tree."""
 
     name: str
     rev: str

@@ -18,7 +18,14 @@ def document(trace: Trace) -> dict[str, Any]:
         "option": trace.option,
         "found": trace.found,
         "sources": [
-            {"name": s.name, "rev": s.rev, "asked": s.asked or None, "tree": s.tree, "files": s.files, "bytes": s.bytes}
+            {
+                "name": s.name,
+                "rev": s.rev,
+                "asked": s.asked or None,
+                "tree": s.tree,
+                "files": s.files,
+                "bytes": s.bytes,
+            }
             for s in trace.sources
         ],
         "stages": [_stage(s) for s in trace.stages],
@@ -28,7 +35,8 @@ def document(trace: Trace) -> dict[str, Any]:
         "is_not_refs": [list(s.refs) for s in trace.is_not],
         "unknown": list(trace.unknown),
         "expected": [
-            {"id": e.id, "status": e.status, "place": e.place or None, "last_seen": e.last_seen} for e in trace.expected
+            {"id": e.id, "status": e.status, "place": e.place or None, "last_seen": e.last_seen}
+            for e in trace.expected
         ],
         "folded": [_row(r) for r in trace.folded],
         "rows": len(trace.rows),
@@ -146,7 +154,8 @@ def compare(old: Trace, new: Trace) -> dict[str, Any]:
         "added": [_stage(now[k]) for k in now if k not in was and not _inside(now[k], gone_lines)],
         "removed": [_stage(was[k]) for k in was if k not in now and not _inside(was[k], new_lines)],
         "changed": changed,
-        "meaning_changed": old.meaning.text != new.meaning.text and _bare(old.meaning.text) != _bare(new.meaning.text),
+        "meaning_changed": old.meaning.text != new.meaning.text
+        and _bare(old.meaning.text) != _bare(new.meaning.text),
     }
 
 
@@ -172,7 +181,7 @@ def compare_text(old: Trace, new: Trace) -> str:
     for pair in made["changed"]:
         before, after = pair["old"], pair["new"]
         out.append(
-            f"changed: {after['stage']}: {after['project']} {before['file']}:{before['line']} -> {after['file']}:{after['line']}"
+            f"changed: {after['stage']}: {after['project']} {before['file']}:{before['line']} -> :{after['line']}"
         )
         out += [f"   - {before['code'][:WIDTH]}", f"   + {after['code'][:WIDTH]}"]
         out += [line for s in before["special"] if s not in after["special"] for line in _wrapped(s, "   - !  ")]

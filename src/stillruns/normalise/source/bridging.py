@@ -1,4 +1,4 @@
-"""Calls: parameters, logs, and the borders between languages and processes (argument lists, flag tables, whole structs)."""
+"""Calls: parameters, logs, and borders of languages and processes (argument lists, flag tables, whole structs)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Bridging(Values):
         return None
 
     def defines(self, expr: Expr, stmt: Stmt) -> None:
-        """`fs.Int("n-gpu-layers", 0, help)`, `add_argument("--n-gpu-layers", dest=...)`: the parsed value is the option."""
+        """`fs.Int("n-gpu-layers", 0, help)`, `add_argument("--n-gpu-layers")`: the parsed value is the option."""
         sym = self.literal_in(expr[4])
         if sym is None or sym not in self.state.known:
             return
@@ -180,10 +180,10 @@ class Bridging(Values):
 
     def parameters(self, expr: Expr) -> None:
         """Positions: the n-th argument is the n-th parameter of every function that the call may mean."""
-        hits = [(i, h) for i, a in enumerate(expr[4]) if a[0] != "kv" and (h := self.value(a)) is not None]
-        hits += [
-            (str(k), h) for a in expr[4] if a[0] == "kv" for k, _, v in a[2] if (h := self.value(v)) is not None
-        ]
+        hits: list[tuple[int | str, Hit]] = []
+        for number, arg in enumerate(expr[4]):
+            parts = [(str(k), v) for k, _, v in arg[2]] if arg[0] == "kv" else [(number, arg)]
+            hits += [(at, found) for at, part in parts if (found := self.value(part)) is not None]
         if not hits:
             return
         for target in self.resolve(expr[2], expr[3]):

@@ -174,11 +174,15 @@ class Flow(Bridging):
             sym = Sym("field", self.domain, target[3])
             known = self.state.known.get(sym)
             if known is not None and not self.other_owner(target):
-                self.state.row(self.unit, self.func, stmt.line, "set", sym, f"{self.text(target)} = {self.text(value)}")
+                self.state.row(
+                    self.unit, self.func, stmt.line, "set", sym, f"{self.text(target)} = {self.text(value)}"
+                )
                 return
             by = self.control(stmt)
             if by is not None and by.depth <= 2 and (is_constant(value) or value[0] in ("id", "seq")):
-                self.state.row(self.unit, self.func, stmt.line, "control", by, f"{self.text(target)} = {self.text(value)}")
+                self.state.row(
+                    self.unit, self.func, stmt.line, "control", by, f"{self.text(target)} = {self.text(value)}"
+                )
                 if not self.other_owner(target) and by.depth == 0:
                     self.state.push(Sym("field", self.domain, target[3]), by, self.unit, stmt.line, 2)
         elif target[0] == "id":
@@ -211,7 +215,7 @@ class Flow(Bridging):
         if found.sym.scope == f"{self.key[0]}.{self.key[1]}" and self.domain == "go":
             loud = [n for n, kind in enumerate(self.func.results) if kind not in _QUIET]
             for number in loud if len(loud) == 1 else ():
-                    self.state.push(result(self.key, number), found, self.unit, stmt.line)
+                self.state.push(result(self.key, number), found, self.unit, stmt.line)
 
     def iterate(self, stmt: Stmt) -> None:
         """`for i, x := range option`: the element carries it, the index does not."""

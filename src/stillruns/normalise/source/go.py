@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 
-import tree_sitter_go
-from tree_sitter import Language, Node
+from tree_sitter import Node
 
 from stillruns.normalise.source.ir import Builder, Expr, Field, FileFacts
-from stillruns.normalise.source.syntax import MAX_DEPTH, end_line, line, parse, text, unquote
-
-LANGUAGE = Language(tree_sitter_go.language())
+from stillruns.normalise.source.syntax import GO, MAX_DEPTH, end_line, line, parse, text, unquote
 
 _LITERALS = {
     "int_literal",
@@ -33,26 +30,26 @@ def lower(data: bytes) -> FileFacts:
 
 class _Go:
     def __init__(self, data: bytes) -> None:
-        root = parse(LANGUAGE, data).root_node
+        root = parse(GO, data).root_node
         self.facts = FileFacts("go", [], [], "syntax errors" if root.has_error else "")
         outer = Builder("", "", 1, end_line(root))
         self.facts.funcs.append(outer.func)
         for node in root.named_children:
-            self.top(node, outer)
+            self._top(node, outer)
         outer.done()
 
-    def top(self, node: Node, outer: Builder) -> None:
+    def _top(self, node: Node, outer: Builder) -> None:
         if node.type in ("function_declaration", "method_declaration"):
             receiver = text(node.child_by_field_name("receiver"))
             owner = re.search(r"([A-Za-z_]\w*)(?:\[[^]]*\])?\s*\)\Z", receiver)
-            self.function(node, text(node.child_by_field_name("name")), owner.group(1) if owner else "", -1, receiver)
+            self._function(node, text(node.child_by_field_name("name")), owner.group(1) if owner else "", -1)
         elif node.type == "type_declaration":
             for spec in node.named_children:
-                self.struct(spec)
+                self._struct(spec)
         else:
-            self.statement(node, outer, 0)
+            self._statement(node, outer, 0)
 
-    def struct(self, spec: Node) -> None:
+    def _struct(self, spec: Node) -> None:
         kind, owner = spec.child_by_field_name("type"), text(spec.child_by_field_name("name"))
         if kind is None or kind.type != "struct_type":
             return
@@ -68,7 +65,7 @@ class _Go:
                     tag = text(declared.child_by_field_name("tag"))
                     self.facts.fields.append(Field(text(name), owner, line(name), type_text, tag.strip("`")))
 
-    def function(self, node: Node, name: str, owner: str, parent: int, receiver: str = "") -> int:
+    def _function(self, node: Node, name: str, owner: str, parent: int) -> int:
         index = len(self.facts.funcs)
         build = Builder(name, owner, line(node), end_line(node), parent, index)
         self.facts.funcs.append(build.func)
@@ -88,11 +85,11 @@ class _Go:
         build.names.update(build.func.params, build.func.named)
         body = node.child_by_field_name("body")
         if body is not None:
-            self.statement(body, build, 0)
+            self._statement(body, build, 0)
         build.done()
         return index
 
-    def statement(self, node: Node, build: Builder, depth: int) -> None:
+    def _statement(self, node: Node, build: Builder, depth: int) -> None:
         if depth > MAX_DEPTH:
             return
         kind = node.type
@@ -100,89 +97,89 @@ class _Go:
         if handler is not None:
             handler(self, node, build, depth)
         elif kind.endswith(("expression", "literal")) or kind in ("identifier", *_LITERALS):
-            build.add("expr", line(node), values=[self.expr(node, build, 0)])
+            build.add("expr", line(node), values=[self._expr(node, build, 0)])
         else:
             for child in node.named_children:
-                self.statement(child, build, depth + 1)
+                self._statement(child, build, depth + 1)
 
-    def assignment(self, node: Node, build: Builder, _depth: int) -> None:
+    def _assignment(self, node: Node, build: Builder, _depth: int) -> None:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         if left is None or right is None:
             return
         op = text(node.child_by_field_name("operator")).rstrip("=")
         op = ":" if node.type == "short_var_declaration" else op
-        targets = [self.expr(n, build, 0) for n in left.named_children]
+        targets = [self._expr(n, build, 0) for n in left.named_children]
         names = text(left) if len(left.named_children) == 1 else ""
-        values = [self.expr(n, build, 0, names) for n in right.named_children]
+        values = [self._expr(n, build, 0, names) for n in right.named_children]
         build.add("assign", line(node), targets, values, op)
 
-    def variable(self, node: Node, build: Builder, _depth: int) -> None:
+    def _variable(self, node: Node, build: Builder, _depth: int) -> None:
         value = node.child_by_field_name("value")
         if value is None:
             return
         names = node.children_by_field_name("name")
         targets: list[Expr] = [["id", line(n), text(n)] for n in names]
         build.names.update(text(n) for n in names)
-        values = [self.expr(n, build, 0, text(names[0])) for n in value.named_children]
+        values = [self._expr(n, build, 0, text(names[0])) for n in value.named_children]
         build.add("assign", line(node), targets, values, "var")
 
-    def range_clause(self, node: Node, build: Builder, _depth: int) -> None:
+    def _range_clause(self, node: Node, build: Builder, _depth: int) -> None:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         if right is None:
             return
-        targets = [self.expr(n, build, 0) for n in left.named_children] if left is not None else []
-        build.add("range", line(node), targets, [self.expr(right, build, 0)])
+        targets = [self._expr(n, build, 0) for n in left.named_children] if left is not None else []
+        build.add("range", line(node), targets, [self._expr(right, build, 0)])
 
-    def step(self, node: Node, build: Builder, _depth: int) -> None:
-        target = self.expr(node.named_children[0], build, 0)
+    def _step(self, node: Node, build: Builder, _depth: int) -> None:
+        target = self._expr(node.named_children[0], build, 0)
         one: Expr = ["lit", line(node), "1"]
         build.add("assign", line(node), [target], [one], "+" if node.type == "inc_statement" else "-")
 
-    def returns(self, node: Node, build: Builder, _depth: int) -> None:
+    def _returns(self, node: Node, build: Builder, _depth: int) -> None:
         values: list[Expr] = []
         for child in node.named_children:
             parts = child.named_children if child.type == "expression_list" else [child]
-            values += [self.expr(n, build, 0) for n in parts]
+            values += [self._expr(n, build, 0) for n in parts]
         build.add("return", line(node), values=values)
 
-    def branch(self, node: Node, build: Builder, depth: int) -> None:
+    def _branch(self, node: Node, build: Builder, depth: int) -> None:
         """`if`, `for`, `switch`: the condition, then everything inside under it."""
         before = build.ctrl
         initial = node.child_by_field_name("initializer")
         if initial is not None:
-            self.statement(initial, build, depth + 1)
+            self._statement(initial, build, depth + 1)
         condition = node.child_by_field_name("condition") or node.child_by_field_name("value")
         skip = {n.id for n in (condition, initial) if n is not None}
         alternative = node.child_by_field_name("alternative")
         if condition is not None:
-            build.ctrl = build.add("branch", line(condition), values=[self.expr(condition, build, 0)])
+            build.ctrl = build.add("branch", line(condition), values=[self._expr(condition, build, 0)])
         for child in node.named_children:
             if child.id in skip:
                 continue
             if child.type in ("range_clause", "for_clause"):
-                self.statement(child, build, depth + 1)
+                self._statement(child, build, depth + 1)
                 if child.type == "range_clause" and build.func.stmts:
                     build.ctrl = len(build.func.stmts) - 1
             elif alternative is not None and child.id == alternative.id:
                 inside = build.ctrl
                 build.ctrl = build.add("branch", line(child), op="else")
-                self.statement(child, build, depth + 1)
+                self._statement(child, build, depth + 1)
                 build.ctrl = inside
             else:
-                self.statement(child, build, depth + 1)
+                self._statement(child, build, depth + 1)
         build.ctrl = before
 
-    def case(self, node: Node, build: Builder, depth: int) -> None:
+    def _case(self, node: Node, build: Builder, depth: int) -> None:
         before = build.ctrl
         value = node.child_by_field_name("value")
-        parts = [self.expr(n, build, 0) for n in value.named_children] if value is not None else []
+        parts = [self._expr(n, build, 0) for n in value.named_children] if value is not None else []
         build.ctrl = build.add("branch", line(node), values=parts, op="case")
         for child in node.named_children:
             if value is None or child.id != value.id:
-                self.statement(child, build, depth + 1)
+                self._statement(child, build, depth + 1)
         build.ctrl = before
 
-    def expr(self, node: Node, build: Builder, depth: int, name: str = "") -> Expr:
+    def _expr(self, node: Node, build: Builder, depth: int, name: str = "") -> Expr:
         kind, at = node.type, line(node)
         if kind in ("identifier", "field_identifier", "package_identifier", "type_identifier"):
             word = text(node)
@@ -195,55 +192,55 @@ class _Go:
         if depth > MAX_DEPTH:
             return ["seq", at, [], "deep"]
         if kind in ("literal_element", "parenthesized_expression") and len(node.named_children) == 1:
-            return self.expr(node.named_children[0], build, depth + 1, name)
+            return self._expr(node.named_children[0], build, depth + 1, name)
         if kind == "selector_expression":
             field = node.child_by_field_name("field")
-            base = self.expr(node.named_children[0], build, depth + 1)
+            base = self._expr(node.named_children[0], build, depth + 1)
             build.names.add(text(field))
             return ["sel", line(field) if field is not None else at, base, text(field)]
         if kind == "call_expression":
-            return self.call(node, build, depth)
+            return self._call(node, build, depth)
         if kind == "binary_expression":
             left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
             if left is not None and right is not None:
                 op = text(node.child_by_field_name("operator"))
-                return ["bin", at, op, self.expr(left, build, depth + 1), self.expr(right, build, depth + 1)]
+                return ["bin", at, op, self._expr(left, build, depth + 1), self._expr(right, build, depth + 1)]
         if kind == "composite_literal":
-            return self.composite(node, build, depth)
+            return self._composite(node, build, depth)
         if kind == "func_literal":
-            index = self.function(node, name, "", build.index)
+            index = self._function(node, name, "", build.index)
             build.names.update(self.facts.funcs[index].names)
             return ["fun", at, index]
         if kind == "unary_expression":
             op = text(node.child_by_field_name("operator"))
-            parts = [self.expr(n, build, depth + 1) for n in node.named_children]
+            parts = [self._expr(n, build, depth + 1) for n in node.named_children]
             if op == "-" and parts and parts[0][0] == "lit":
                 return ["lit", at, "-" + str(parts[0][2])]
             return ["seq", at, parts, op]
-        parts = [self.expr(n, build, depth + 1) for n in node.named_children]
+        parts = [self._expr(n, build, depth + 1) for n in node.named_children]
         if kind in _FIRST_ONLY:
             return ["seq", at, parts[:1], "index"] if kind != "index_expression" else ["seq", at, parts, "index"]
         return ["seq", at, parts, "list"]
 
-    def call(self, node: Node, build: Builder, depth: int) -> Expr:
+    def _call(self, node: Node, build: Builder, depth: int) -> Expr:
         function = node.child_by_field_name("function")
         arguments = node.child_by_field_name("arguments")
-        args = [self.expr(n, build, depth + 1) for n in arguments.named_children] if arguments is not None else []
+        args = [self._expr(n, build, depth + 1) for n in arguments.named_children] if arguments is not None else []
         at, receiver, name = line(node), None, text(function)
         if function is not None and function.type == "parenthesized_expression":
             return ["seq", at, args, "cast"]
         if function is not None and function.type == "selector_expression":
-            receiver = self.expr(function.named_children[0], build, depth + 1)
+            receiver = self._expr(function.named_children[0], build, depth + 1)
             field = function.child_by_field_name("field")
             name, at = text(field), line(field) if field is not None else at
         elif function is not None and function.type == "func_literal":
-            args.append(self.expr(function, build, depth + 1))
+            args.append(self._expr(function, build, depth + 1))
             name = ""
         name = name.split("[")[0].strip("()*")
         build.names.add(name)
         return ["call", at, name, receiver, args]
 
-    def composite(self, node: Node, build: Builder, depth: int) -> Expr:
+    def _composite(self, node: Node, build: Builder, depth: int) -> Expr:
         items: list[list[object]] = []
         plain: list[Expr] = []
         body = node.child_by_field_name("body")
@@ -251,10 +248,10 @@ class _Go:
             if element.type == "keyed_element" and len(element.named_children) >= 2:
                 key = text(element.named_children[0])
                 build.names.add(key)
-                value = self.expr(element.named_children[-1], build, depth + 1)
+                value = self._expr(element.named_children[-1], build, depth + 1)
                 items.append([unquote(key), line(element), value])
             elif element.type != "comment":
-                plain.append(self.expr(element, build, depth + 1))
+                plain.append(self._expr(element, build, depth + 1))
         kind = text(node.child_by_field_name("type"))
         if plain and not items:
             return ["seq", line(node), plain, "list"]
@@ -262,19 +259,19 @@ class _Go:
 
 
 _STATEMENTS = {
-    "assignment_statement": _Go.assignment,
-    "short_var_declaration": _Go.assignment,
-    "var_spec": _Go.variable,
-    "const_spec": _Go.variable,
-    "range_clause": _Go.range_clause,
-    "inc_statement": _Go.step,
-    "dec_statement": _Go.step,
-    "return_statement": _Go.returns,
-    "if_statement": _Go.branch,
-    "for_statement": _Go.branch,
-    "expression_switch_statement": _Go.branch,
-    "type_switch_statement": _Go.branch,
-    "select_statement": _Go.branch,
-    "expression_case": _Go.case,
-    "default_case": _Go.case,
+    "assignment_statement": _Go._assignment,
+    "short_var_declaration": _Go._assignment,
+    "var_spec": _Go._variable,
+    "const_spec": _Go._variable,
+    "range_clause": _Go._range_clause,
+    "inc_statement": _Go._step,
+    "dec_statement": _Go._step,
+    "return_statement": _Go._returns,
+    "if_statement": _Go._branch,
+    "for_statement": _Go._branch,
+    "expression_switch_statement": _Go._branch,
+    "type_switch_statement": _Go._branch,
+    "select_statement": _Go._branch,
+    "expression_case": _Go._case,
+    "default_case": _Go._case,
 }

@@ -4,7 +4,7 @@ An expression is a list whose first two items are its operator and its line (fro
 
     ["id", line, name]                        a local, parameter, global or macro
     ["sel", line, base, field]                `base.field`, `base->field`
-    ["call", line, name, receiver|None, args] `receiver.name(args)`; a receiver is an expression (package names included)
+    ["call", line, name, receiver|None, args] `receiver.name(args)`; the receiver is an expression (or a package)
     ["lit", line, text]                       a literal; strings without their quotes
     ["bin", line, operator, left, right]
     ["kv", line, [[key, line, expr], ...], type]   a composite literal or initialiser with keys
@@ -30,8 +30,9 @@ DIALECT = 8
 class Stmt(msgspec.Struct, array_like=True):
     """One statement.
 
-    `kind` is assign, expr, branch, return, range or param; `ctrl` is the index (in the function's list) of the nearest
-    enclosing branch, or -1. Compound assignment keeps its operator in `op`; a branch puts its condition in `values`.
+    `kind` is assign, expr, branch, return, range or param; `ctrl` is the index (in the function's list) of the
+    nearest enclosing branch, or -1. Compound assignment keeps its operator in `op`;
+    a branch has its condition in `values`.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""CMake, shell, Dockerfiles and unit files to the common form, line by line: enough for names that are set and read."""
+"""CMake, shell, Dockerfiles and unit files to the common form, by lines: enough for names that are set and read."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def meaning(spec: TraceSpec | None, found: dict[str, Row], state: State, stages:
     own = _from_rows(state, stages)
     if spec is not None and spec.meanings and own.refs:
         return Statement(
-            f"unknown: the stages found match no reading that is known for {spec.option}; what the lines say: {own.text}",
+            f"unknown: no known reading of {spec.option} has all its stages here; what the lines say: {own.text}",
             own.refs,
         )
     return own
@@ -29,12 +29,14 @@ def is_not(spec: TraceSpec | None, found: dict[str, Row], state: State) -> tuple
     out = [_fill(v, found) for v in (spec.is_not if spec is not None else ()) if _holds(v, found)]
     rows = sorted(state.rows.values(), key=lambda r: (r.project, r.path, r.line))
     compare = next((r for r in rows if r.role == "compare"), None)
-    kept = [r for r in rows if compare and r.path == compare.path and r.role == "set" and r.function == compare.function]
+    kept = [
+        r for r in rows if compare and r.path == compare.path and r.role == "set" and r.function == compare.function
+    ]
     if compare is not None and kept and not (spec is not None and any("{reuse" in v.text for v in spec.is_not)):
         refs = (*[place(r) for r in kept], place(compare))
         out.append(
             Statement(
-                "Not always a reason to reload: the comparison is of the whole struct, and the option is overwritten in "
+                "Not always a reason to reload: the whole struct is compared, and the option is overwritten in "
                 "both copies before it, so some values keep what is loaded.",
                 refs,
             )
@@ -54,7 +56,7 @@ def unknown(state: State, program: Program) -> tuple[str, ...]:
                 groups.setdefault(at, []).append(sym.name)
     for (project, path, line), flags in sorted(groups.items()):
         out.append(
-            f"{', '.join(flags)} is passed to another process at {project}:{path}:{line}, and no tree given here parses it; "
+            f"{', '.join(flags)} is passed to another process at {project}:{path}:{line}; no tree given parses it: "
             "add that program's source with --source NAME=PATH."
         )
     if state.full:
@@ -71,7 +73,7 @@ def _holds(variant: Variant, found: dict[str, Row]) -> bool:
 
 
 def _fill(variant: Variant, found: dict[str, Row]) -> Statement:
-    """Put places where the text names stages; every stage in `when` is a reference, so no claim is without a place."""
+    """Put places where the text names stages; each stage in `when` is a reference: no claim without a place."""
     text = variant.text
     for name in variant.when:
         row = found[name]
@@ -89,7 +91,12 @@ def _from_rows(state: State, stages: tuple[Stage, ...]) -> Statement:
     parts: list[str] = []
     refs: list[Row] = []
     entry = next((r for r in rows if r.role in ("field", "client", "flagdef", "read", "header", "branch")), rows[0])
-    kinds = {"field": "a JSON key", "read": "looked up by name", "flagdef": "a command line flag", "client": "a client's field"}
+    kinds = {
+        "field": "a JSON key",
+        "read": "looked up by name",
+        "flagdef": "a command line flag",
+        "client": "a client's field",
+    }
     parts.append(f"{state.option} enters as {kinds.get(entry.role, 'a name in the source')}")
     refs.append(entry)
     default = next((r for r in rows if r.role == "default"), None)

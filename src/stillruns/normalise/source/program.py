@@ -1,4 +1,4 @@
-"""The trees as one program: which files hold a name, which functions, which definitions. Files are lowered on demand."""
+"""The trees as one program: which files and functions hold or define a name. Files are lowered on demand."""
 
 from __future__ import annotations
 
@@ -68,6 +68,7 @@ class Program:
     def __init__(self, files: Iterable[SourceFile], bridges: Bridges, known: MutableMapping[str, FileFacts]) -> None:
         self.bridges, self.known = bridges, known
         self.units: list[Unit] = []
+        self._by_domain: dict[str, list[Unit]] = {}
         self.too_big: list[str] = []
         self.broken: set[str] = set()
         skip = [re.compile(p) for p in bridges.skip_paths]
@@ -76,7 +77,9 @@ class Program:
             if any(p.search(item.path) for p in skip):
                 continue
             far = any(p.search(item.path) for p in aside)
-            self.units.append(Unit(len(self.units), item, domain_of(item.path), far))
+            unit = Unit(len(self.units), item, domain_of(item.path), far)
+            self.units.append(unit)
+            self._by_domain.setdefault(unit.domain, []).append(unit)
         self._definitions: dict[tuple[str, str], list[FuncId]] = {}
 
     def facts(self, unit: Unit) -> FileFacts:
@@ -117,10 +120,11 @@ class Program:
 
     def holding(self, name: str, domains: Iterable[str], aside: bool = False) -> Iterator[Unit]:
         """Units whose text contains the name (as a substring: cheap, checked by the caller)."""
-        wanted, needle = set(domains), name.encode()
-        for unit in self.units:
-            if unit.domain in wanted and (aside or not unit.aside) and needle in unit.file.data:
-                yield unit
+        needle = name.encode()
+        for domain in domains:
+            for unit in self._by_domain.get(domain, ()):
+                if needle in unit.file.data and (aside or not unit.aside):
+                    yield unit
 
     def users(self, name: str, domains: Iterable[str]) -> list[FuncId]:
         """Functions that contain the identifier."""
@@ -193,7 +197,9 @@ def _may_define(data: bytes, name: bytes, domain: str) -> bool:
         elif domain == "python":
             likely = head.strip() in (b"def", b"async def")
         else:
-            likely = not head[:1].isspace() and head[:1] not in (b"#", b"/", b"*", b"}") and not set(head) & set(b";=({")
+            likely = (
+                not head[:1].isspace() and head[:1] not in (b"#", b"/", b"*", b"}") and not set(head) & set(b";=({")
+            )
         if likely and not (at and (data[at - 1 : at].isalnum() or data[at - 1 : at] == b"_")):
             return True
         at = data.find(name + b"(", at + 1)

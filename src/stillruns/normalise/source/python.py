@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import tree_sitter_python
-from tree_sitter import Language, Node
+from tree_sitter import Node
 
 from stillruns.normalise.source.ir import Builder, Expr, Field, FileFacts
-from stillruns.normalise.source.syntax import MAX_DEPTH, end_line, line, parse, text, unquote, walk
+from stillruns.normalise.source.syntax import MAX_DEPTH, PYTHON, end_line, line, parse, text, unquote, walk
 
-LANGUAGE = Language(tree_sitter_python.language())
 _LITERALS = {"integer", "float", "true", "false", "none"}
 
 
@@ -19,45 +17,47 @@ def lower(data: bytes) -> FileFacts:
 
 class _Python:
     def __init__(self, data: bytes) -> None:
-        root = parse(LANGUAGE, data).root_node
+        root = parse(PYTHON, data).root_node
         self.facts = FileFacts("python", [], [], "syntax errors" if root.has_error else "")
         outer = Builder("", "", 1, end_line(root))
         self.facts.funcs.append(outer.func)
         self.owner = ""
         for node in root.named_children:
-            self.statement(node, outer, 0)
+            self._statement(node, outer, 0)
         outer.done()
 
-    def statement(self, node: Node, build: Builder, depth: int) -> None:
+    def _statement(self, node: Node, build: Builder, depth: int) -> None:
         if depth > MAX_DEPTH:
             return
         handler = _STATEMENTS.get(node.type)
         if handler is not None:
             handler(self, node, build, depth)
         elif node.type in ("call", "await", "yield"):
-            build.add("expr", line(node), values=[self.expr(node, build, 0)])
+            build.add("expr", line(node), values=[self._expr(node, build, 0)])
         else:
             for child in node.named_children:
-                self.statement(child, build, depth + 1)
+                self._statement(child, build, depth + 1)
 
-    def klass(self, node: Node, build: Builder, depth: int) -> None:
+    def _klass(self, node: Node, build: Builder, depth: int) -> None:
         before, self.owner = self.owner, text(node.child_by_field_name("name"))
         bases = node.child_by_field_name("superclasses")
         for base in bases.named_children if bases is not None else ():
             self.facts.embeds.append([self.owner, text(base).split(".")[-1]])
         body = node.child_by_field_name("body")
         for child in body.named_children if body is not None else ():
-            inner = child.named_children[0] if child.type == "expression_statement" and child.named_children else child
+            inner = (
+                child.named_children[0] if child.type == "expression_statement" and child.named_children else child
+            )
             name = inner.child_by_field_name("left") if inner.type == "assignment" else None
             if name is not None and name.type == "identifier":
                 default = text(inner.child_by_field_name("right"))[:60]
                 kind = text(inner.child_by_field_name("type"))
                 self.facts.fields.append(Field(text(name), self.owner, line(inner), kind, "", "", default))
-                self.ctypes_fields(inner)
-            self.statement(child, build, depth + 1)
+                self._ctypes_fields(inner)
+            self._statement(child, build, depth + 1)
         self.owner = before
 
-    def ctypes_fields(self, node: Node) -> None:
+    def _ctypes_fields(self, node: Node) -> None:
         """`_fields_ = [("n_gpu_layers", c_int32), ...]`: the C API as ctypes sees it."""
         if text(node.child_by_field_name("left")) != "_fields_":
             return
@@ -67,7 +67,7 @@ class _Python:
                 kind = text(pair.named_children[1]) if len(pair.named_children) > 1 else ""
                 self.facts.fields.append(Field(name, self.owner, line(pair), kind, "ctypes"))
 
-    def function(self, node: Node, build: Builder, _depth: int, name: str = "") -> int:
+    def _function(self, node: Node, build: Builder, _depth: int, name: str = "") -> int:
         index = len(self.facts.funcs)
         parent = build.index if node.type == "lambda" or build.func.name else -1
         given = text(node.child_by_field_name("name")) or name
@@ -81,32 +81,32 @@ class _Python:
                 value = param.child_by_field_name("value")
                 if value is not None:
                     target: Expr = ["id", line(param), words[0]]
-                    inner.add("assign", line(param), [target], [self.expr(value, inner, 0)], "param")
+                    inner.add("assign", line(param), [target], [self._expr(value, inner, 0)], "param")
         inner.func.results = ["object"]
         inner.names.update(inner.func.params)
         body = node.child_by_field_name("body")
         if body is not None:
-            self.statement(body, inner, 0)
+            self._statement(body, inner, 0)
         inner.done()
         return index
 
-    def define(self, node: Node, build: Builder, depth: int) -> None:
-        self.function(node, build, depth)
+    def _define(self, node: Node, build: Builder, depth: int) -> None:
+        self._function(node, build, depth)
 
-    def assignment(self, node: Node, build: Builder, _depth: int) -> None:
+    def _assignment(self, node: Node, build: Builder, _depth: int) -> None:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         if left is None or right is None:
             return
         op = text(node.child_by_field_name("operator")).rstrip("=")
         lefts = left.named_children if left.type in ("pattern_list", "tuple_pattern") else [left]
-        targets = [self.expr(n, build, 0) for n in lefts]
+        targets = [self._expr(n, build, 0) for n in lefts]
         rights = right.named_children if right.type == "expression_list" else [right]
-        build.add("assign", line(node), targets, [self.expr(n, build, 0, text(left)) for n in rights], op)
+        build.add("assign", line(node), targets, [self._expr(n, build, 0, text(left)) for n in rights], op)
 
-    def returns(self, node: Node, build: Builder, _depth: int) -> None:
-        build.add("return", line(node), values=[self.expr(n, build, 0) for n in node.named_children])
+    def _returns(self, node: Node, build: Builder, _depth: int) -> None:
+        build.add("return", line(node), values=[self._expr(n, build, 0) for n in node.named_children])
 
-    def branch(self, node: Node, build: Builder, depth: int) -> None:
+    def _branch(self, node: Node, build: Builder, depth: int) -> None:
         before = build.ctrl
         condition = node.child_by_field_name("condition")
         if node.type == "for_statement":
@@ -114,19 +114,19 @@ class _Python:
             if left is not None and right is not None:
                 words = [n for n in walk(left) if n.type == "identifier"]
                 targets: list[Expr] = [["id", line(n), text(n)] for n in words]
-                build.ctrl = build.add("range", line(node), targets, [self.expr(right, build, 0)])
+                build.ctrl = build.add("range", line(node), targets, [self._expr(right, build, 0)])
         elif condition is not None:
-            build.ctrl = build.add("branch", line(condition), values=[self.expr(condition, build, 0)])
+            build.ctrl = build.add("branch", line(condition), values=[self._expr(condition, build, 0)])
         for child in node.named_children:
             inside = build.ctrl
             if child.type in ("else_clause", "elif_clause"):
                 build.ctrl = build.add("branch", line(child), op="else")
             if condition is None or child.id != condition.id:
-                self.statement(child, build, depth + 1)
+                self._statement(child, build, depth + 1)
             build.ctrl = inside
         build.ctrl = before
 
-    def expr(self, node: Node, build: Builder, depth: int, name: str = "") -> Expr:
+    def _expr(self, node: Node, build: Builder, depth: int, name: str = "") -> Expr:
         kind, at = node.type, line(node)
         if kind == "identifier":
             word = text(node)
@@ -141,17 +141,17 @@ class _Python:
         if kind == "attribute":
             field = text(node.child_by_field_name("attribute"))
             build.names.add(field)
-            return ["sel", at, self.expr(node.named_children[0], build, depth + 1), field]
+            return ["sel", at, self._expr(node.named_children[0], build, depth + 1), field]
         if kind == "call":
-            return self.call(node, build, depth)
+            return self._call(node, build, depth)
         if kind in ("binary_operator", "boolean_operator", "comparison_operator"):
-            parts = [self.expr(n, build, depth + 1) for n in node.named_children]
+            parts = [self._expr(n, build, depth + 1) for n in node.named_children]
             op = text(node.child_by_field_name("operator") or node.child_by_field_name("operators"))
             if len(parts) == 2:
                 return ["bin", at, op or "==", parts[0], parts[1]]
             return ["seq", at, parts, "list"]
         if kind == "conditional_expression" and len(node.named_children) == 3:
-            yes, condition, no = (self.expr(n, build, depth + 1) for n in node.named_children)
+            yes, condition, no = (self._expr(n, build, depth + 1) for n in node.named_children)
             build.add("branch", at, values=[condition], op="?")
             return ["seq", at, [yes, no], "cond"]
         if kind == "dictionary":
@@ -159,17 +159,17 @@ class _Python:
             for pair in node.named_children:
                 key, value = pair.child_by_field_name("key"), pair.child_by_field_name("value")
                 if key is not None and value is not None:
-                    items.append([unquote(text(key)), line(pair), self.expr(value, build, depth + 1)])
+                    items.append([unquote(text(key)), line(pair), self._expr(value, build, depth + 1)])
             return ["kv", at, items, "dict"]
         if kind == "lambda":
-            return ["fun", at, self.function(node, build, depth, name)]
-        parts = [self.expr(n, build, depth + 1) for n in node.named_children]
+            return ["fun", at, self._function(node, build, depth, name)]
+        parts = [self._expr(n, build, depth + 1) for n in node.named_children]
         if kind == "unary_operator" and parts and parts[0][0] == "lit":
             return ["lit", at, text(node).replace(" ", "")]
         what = {"subscript": "index", "not_operator": "!"}.get(kind, "list")
         return ["seq", at, parts, what]
 
-    def call(self, node: Node, build: Builder, depth: int) -> Expr:
+    def _call(self, node: Node, build: Builder, depth: int) -> Expr:
         function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
         args: list[Expr] = []
         items: list[list[object]] = []
@@ -179,12 +179,12 @@ class _Python:
                 key = text(child.child_by_field_name("name"))
                 if value is not None:
                     build.names.add(key)
-                    items.append([key, line(child), self.expr(value, build, depth + 1)])
+                    items.append([key, line(child), self._expr(value, build, depth + 1)])
             else:
-                args.append(self.expr(child, build, depth + 1))
+                args.append(self._expr(child, build, depth + 1))
         receiver, name = None, text(function)
         if function is not None and function.type == "attribute":
-            receiver = self.expr(function.named_children[0], build, depth + 1)
+            receiver = self._expr(function.named_children[0], build, depth + 1)
             name = text(function.child_by_field_name("attribute"))
         if items:
             args.append(["kv", line(node), items, name])
@@ -193,13 +193,13 @@ class _Python:
 
 
 _STATEMENTS = {
-    "class_definition": _Python.klass,
-    "function_definition": _Python.define,
-    "assignment": _Python.assignment,
-    "augmented_assignment": _Python.assignment,
-    "return_statement": _Python.returns,
-    "if_statement": _Python.branch,
-    "elif_clause": _Python.branch,
-    "while_statement": _Python.branch,
-    "for_statement": _Python.branch,
+    "class_definition": _Python._klass,
+    "function_definition": _Python._define,
+    "assignment": _Python._assignment,
+    "augmented_assignment": _Python._assignment,
+    "return_statement": _Python._returns,
+    "if_statement": _Python._branch,
+    "elif_clause": _Python._branch,
+    "while_statement": _Python._branch,
+    "for_statement": _Python._branch,
 }

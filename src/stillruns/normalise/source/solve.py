@@ -66,7 +66,7 @@ class _Seeds:
                 sym = Sym("field", unit.domain, field.name)
                 self.state.push(sym, None, unit, field.line)
                 outer = self.program.facts(unit).funcs[0]
-                role = {"go": "field", "python": "client", "c": "header"}[unit.domain]
+                role = {"go": "field", "python": "field", "c": "header"}[unit.domain]
                 self.state.row(unit, outer, field.line, role, sym, f"{field.owner}.{field.name}")
                 if unit.domain == "go":
                     self.state.owners.add(field.owner)

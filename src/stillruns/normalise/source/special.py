@@ -80,7 +80,9 @@ def _action(stmt: Stmt) -> str:
         if any(is_flag(p) for v in stmt.values for p in walk(v)):
             return _flag_text(stmt)
         if stmt.targets[0][0] in ("sel", "id"):
-            return f"{show(stmt.targets[0], 40)} {stmt.op if stmt.op in ('+', '-') else ''}= {show(stmt.values[0], 40)}"
+            return (
+                f"{show(stmt.targets[0], 40)} {stmt.op if stmt.op in ('+', '-') else ''}= {show(stmt.values[0], 40)}"
+            )
     if stmt.kind == "return":
         if any(is_flag(p) for v in stmt.values for p in walk(v)):
             return _flag_text(stmt)
@@ -97,7 +99,9 @@ def _flag_text(stmt: Stmt) -> str:
             for number, arg in enumerate(args):
                 if is_flag(arg):
                     after = args[number + 1] if number + 1 < len(args) else None
-                    words.append(f"{arg[2]} {show(after, 30)}".strip() if after and not is_flag(after) else str(arg[2]))
+                    words.append(
+                        f"{arg[2]} {show(after, 30)}".strip() if after and not is_flag(after) else str(arg[2])
+                    )
     return "passes " + ", ".join(dict.fromkeys(words))
 
 

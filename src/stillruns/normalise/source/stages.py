@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
-from stillruns.model.trace import Expected, Row, Stage, TraceSpec
+from stillruns.model.trace import Expected, ExpectedStage, Row, Stage, TraceSpec
 from stillruns.normalise.source.special import uncovered
 from stillruns.normalise.source.state import PRIORITY, State
 
@@ -71,7 +71,7 @@ _WORDS = {
 def fold(
     state: State, spec: TraceSpec | None
 ) -> tuple[tuple[Stage, ...], tuple[Row, ...], tuple[Expected, ...], dict[str, Row]]:
-    """(stages in reading order, rows that were folded away, the spec's stages with their status, spec stage -> row)."""
+    """(stages in reading order, rows folded away, the spec's stages with their status, spec stage -> row)."""
     rows = sorted(state.rows.values(), key=lambda r: (r.depth, r.project, r.path, r.line))
     expected, found = _expected(rows, spec)
     on_path = _paths(state)
@@ -138,7 +138,7 @@ def _stage(
     lines = tuple(r.line for r in group)
     names = [wanted[k] for r in group if (k := (r.project, r.path, r.line)) in wanted]
     return Stage(
-        stage=_WORDS[main.role],
+        stage="client field" if main.role == "field" and main.path.endswith(".py") else _WORDS[main.role],
         project=main.project,
         file=main.path,
         line=main.line,
@@ -157,7 +157,7 @@ def _effect(group: list[Row], main: Row) -> str:
     parts: list[str] = []
     for row in sorted(group, key=lambda r: PRIORITY.index(r.role)):
         text = {
-            "field": f"the key sets the field {row.to}",
+            "field": f"a field of the client's {row.to}" if row.path.endswith(".py") else f"the key sets {row.to}",
             "client": "sent with the request",
             "reflect": f"{row.function}: {row.to}",
             "decode": "request and model values are merged into the options",
@@ -224,15 +224,25 @@ def _expected(rows: list[Row], spec: TraceSpec | None) -> tuple[tuple[Expected, 
     """Each stage of the spec: found where it was, moved to another file, or missing."""
     out: list[Expected] = []
     places: dict[str, Row] = {}
+    taken: set[tuple[str, str, int]] = set()
+    for stage in sorted(spec.stages, key=lambda s: s.id) if spec is not None else ():
+        row = next((r for r in rows if _fits(r, stage) and _ends(r.path, stage.path)), None)
+        if row is not None:
+            taken.add((row.project, row.path, row.line))
     for stage in spec.stages if spec is not None else ():
-        matching = [r for r in rows if r.role in stage.roles and re.search(stage.code, r.code)]
+        matching = [r for r in rows if _fits(r, stage)]
         here = [r for r in matching if _ends(r.path, stage.path)]
-        row = (here or (matching if stage.code else []) or [None])[0]
+        others = [r for r in matching if (r.project, r.path, r.line) not in taken] if stage.code else []
+        row = next(iter(here or others), None)
         status = "found" if here else "moved" if row is not None else "missing"
         out.append(Expected(stage.id, status, place(row) if row is not None else "", stage.last_seen))
         if row is not None:
             places[stage.id] = row
     return tuple(out), places
+
+
+def _fits(row: Row, stage: ExpectedStage) -> bool:
+    return row.role in stage.roles and bool(re.search(stage.code, row.code))
 
 
 def _ends(path: str, wanted: str) -> bool:

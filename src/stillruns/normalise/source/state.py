@@ -45,8 +45,8 @@ _RANK = {role: number for number, role in enumerate(PRIORITY)}
 
 @dataclass(frozen=True, slots=True)
 class Sym:
-    """A carrier of the option. `kind`: field, local, ret, global, flag, literal; `scope`: language family, `unit.func`
-    of a local, or package; `name` as in the source."""
+    """A carrier of the option. `kind`: field, local, ret, global, flag, literal; `scope`: language family,
+    `unit.func` of a local, or package; `name` as in the source."""
 
     kind: str
     scope: str

@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tree_sitter import Language, Node, Parser, Tree
+from stillruns.errors import EnvironmentLacks
+
+try:
+    import tree_sitter_c
+    import tree_sitter_cpp
+    import tree_sitter_go
+    import tree_sitter_python
+    from tree_sitter import Language, Node, Parser, Tree
+except ImportError as error:  # pragma: no cover - only without the extra
+    raise EnvironmentLacks(
+        f"trace needs its parsers ({error.name} is missing); install them with `pip install 'stillruns[trace]'`."
+    ) from error
+
+C = Language(tree_sitter_c.language())
+CPP = Language(tree_sitter_cpp.language())
+GO = Language(tree_sitter_go.language())
+PYTHON = Language(tree_sitter_python.language())
 
 MAX_DEPTH = 90
 """Expressions nested deeper than this (generated tables) are cut off and count as opaque."""

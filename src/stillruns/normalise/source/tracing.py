@@ -61,7 +61,9 @@ def _notes(program: Program) -> tuple[str, ...]:
     out = [f"{name} was not parsed: it is larger than the limit or is not text." for name in sorted(program.too_big)]
     if program.broken:
         some = ", ".join(sorted(program.broken)[:3])
-        out.append(f"{len(program.broken)} files with syntax that the parser does not know were read around it ({some}).")
+        out.append(
+            f"{len(program.broken)} files with syntax that the parser does not know were read around it ({some})."
+        )
     return tuple(out)
 
 
@@ -71,11 +73,13 @@ def _pins(files: Sequence[SourceFile], sources: Sequence[SourceRef]) -> tuple[st
         if item.path != _PIN:
             continue
         pinned = item.data.decode("utf-8", "replace").strip()
-        others = [s for s in sources if s.name != item.project and "llama" in s.name.lower()]
+        others = [s for s in sources if s.name != item.project and "llama" in s.name.lower().replace("ollama", "")]
         if not others:
             return (f"{item.project} runs llama.cpp {pinned} ({item.path}), whose source is not given.",)
         wrong = [s for s in others if pinned not in (s.asked, s.rev)]
         if wrong:
             given = ", ".join(f"{s.name}@{s.asked or s.rev}" for s in wrong)
-            return (f"{item.project} pins llama.cpp {pinned}; that {given} is the same source cannot be told from here.",)
+            return (
+                f"{item.project} pins llama.cpp {pinned}; that {given} is the same source cannot be told from here.",
+            )
     return ()

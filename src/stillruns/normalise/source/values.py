@@ -6,7 +6,9 @@ from stillruns.normalise.source.ir import Expr, Func
 from stillruns.normalise.source.program import FuncId, Unit
 from stillruns.normalise.source.state import Hit, State, Sym, is_flag, local, result
 
-COMPARES = frozenset({"==", "!=", "<", ">", "<=", ">=", "&&", "||", "is", "in", "not in", "is not", "and", "or", "<=>"})
+COMPARES = frozenset(
+    {"==", "!=", "<", ">", "<=", ">=", "&&", "||", "is", "in", "not in", "is not", "and", "or", "<=>"}
+)
 SIMPLE = frozenset({"|", "&", "<<", ">>", ",", "or"})
 _FEW = 4
 """A method name with more definitions than this says nothing about its receiver's type."""
@@ -119,7 +121,11 @@ class Values:
         read = self.reads(expr)
         if read is not None:
             return self._hit(read)
-        if name in bridges.clips or name in bridges.passes or (receiver is not None and receiver[:3:2] == ["id", "C"]):
+        if (
+            name in bridges.clips
+            or name in bridges.passes
+            or (receiver is not None and receiver[:3:2] == ["id", "C"])
+        ):
             if any(is_flag(a) for a in args):
                 return None
             found = self.first(args)
@@ -148,7 +154,9 @@ class Values:
         if not literals:
             return None
         name, receiver, args = expr[2], expr[3], expr[4]
-        if name in bridges.logs or (receiver is not None and receiver[0] == "id" and receiver[2] in bridges.log_receivers):
+        if name in bridges.logs or (
+            receiver is not None and receiver[0] == "id" and receiver[2] in bridges.log_receivers
+        ):
             return None
         if name in bridges.env_readers or name in bridges.lookups:
             for arg in args[:2]:
@@ -175,9 +183,7 @@ class Values:
             return [k for k in found if program.units[k[0]].package == unit.package and not program.func(k).owner]
         base = str(receiver[2] if receiver[0] == "id" else receiver[3] if receiver[0] == "sel" else "")
         package = [
-            k
-            for k in found
-            if program.units[k[0]].package.rpartition("/")[2] == base and not program.func(k).owner
+            k for k in found if program.units[k[0]].package.rpartition("/")[2] == base and not program.func(k).owner
         ]
         if package:
             return package
@@ -186,8 +192,8 @@ class Values:
         return same or (methods if len(methods) == 1 else [])
 
     def carriers(self, expr: Expr) -> list[Expr]:
-        """The innermost parts that may be looked at by themselves: all names, selections and calls, but not the base of
-        a selection that leads elsewhere (`layer.DeviceID` is not `layer`)."""
+        """The parts that may be looked at by themselves: all names, selections and calls, but not the base of a
+        selection that leads elsewhere (`layer.DeviceID` is not `layer`)."""
         out: list[Expr] = []
         stack = [expr]
         while stack:
