@@ -26,7 +26,7 @@ from stillruns.normalise.recipe.draft import Names
 LARGEST = 16 << 20
 """Bytes of a file that is read as a recipe."""
 
-_SOURCES = (".go", ".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".py", ".cmake", "CMakeLists.txt", ".sh")
+_SOURCES = env_reads.SUFFIXES
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ found here (LLAMA_ARG_NO_* is such a family and has its own rule in the judge).
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -17,25 +18,47 @@ LARGEST = 8 << 20
 """Bytes: larger files are generated or data."""
 
 _C = (".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".cu", ".cuh", ".m", ".mm", ".inc")
-_ENV: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
-    ((".go",), re.compile(r'os\.(?:Getenv|LookupEnv)\(\s*"(\w+)"')),
+SUFFIXES = (*_C, ".go", ".py", ".cmake", "CMakeLists.txt", ".sh", ".bash")
+"""Files that are read at all."""
+
+_Rule = tuple[str, tuple[str, ...], tuple[str, ...], re.Pattern[str]]
+"""Kind, ends of file names, texts of which a file must hold one (for speed), pattern."""
+
+_RULES: tuple[_Rule, ...] = (
+    ("env-read", (".go",), ("Getenv", "LookupEnv"), re.compile(r'os\.(?:Getenv|LookupEnv)\(\s*"(\w+)"')),
     (
+        "env-read",
         (".go",),
+        ("envconfig",),
         re.compile(
-            r'(?:(?<![\w.])|\benvconfig\.)(?:Var|String|Bool|BoolWithDefault|Uint|Uint64|StringWithDefault|Int)\(\s*"([A-Z]\w+)"'
+            r"(?:(?<![\w.])|\benvconfig\.)"
+            r'(?:Var|String|Bool|BoolWithDefault|Uint|Uint64|StringWithDefault|Int)\(\s*"([A-Z]\w+)"'
         ),
     ),
-    (_C, re.compile(r'\b(?:secure_)?getenv\w*\s*\(\s*"(\w+)"')),
-    (_C, re.compile(r'\b(?:get_env|getenv_\w+|GetEnv\w*|env_or_default)\s*\(\s*"([A-Z]\w+)"')),
-    (_C, re.compile(r'\bset_env\(\s*"(\w+)"')),
-    ((".py",), re.compile(r"""os\.(?:environ(?:\.get\(|\[)|getenv\()\s*['"](\w+)['"]""")),
-    ((".cmake", "CMakeLists.txt"), re.compile(r"\$ENV\{(\w+)\}")),
-    ((".sh", ".bash"), re.compile(r"\$\{([A-Z][A-Z0-9_]+):?[-+?=]")),
-)
-_SET: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
-    ((".go",), re.compile(r'os\.Setenv\(\s*"(\w+)"')),
-    ((".go",), re.compile(r'\b(?:env|envs|extraEnvs|envVar|serverEnvs|envUpdates)\s*(?:\[|:?=)\s*"([A-Z]\w{4,})"')),
-    (_C, re.compile(r'\bsetenv\s*\(\s*"(\w+)"')),
+    ("env-read", _C, ("getenv",), re.compile(r'\b(?:secure_)?getenv\w*\s*\(\s*"(\w+)"')),
+    (
+        "env-read",
+        _C,
+        ("get_env", "GetEnv", "env_or"),
+        re.compile(r'\b(?:get_env|GetEnv\w*|env_or_default)\s*\(\s*"([A-Z]\w+)"'),
+    ),
+    ("env-read", _C, ("set_env",), re.compile(r'\bset_env\(\s*"(\w+)"')),
+    (
+        "env-read",
+        (".py",),
+        ("environ", "getenv"),
+        re.compile(r"""os\.(?:environ(?:\.get\(|\[)|getenv\()\s*['"](\w+)['"]"""),
+    ),
+    ("env-read", (".cmake", "CMakeLists.txt"), ("$ENV{",), re.compile(r"\$ENV\{(\w+)\}")),
+    ("env-read", (".sh", ".bash"), ("${",), re.compile(r"\$\{([A-Z][A-Z0-9_]+):?[-+?=]")),
+    ("env-set", (".go",), ("Setenv",), re.compile(r'os\.Setenv\(\s*"(\w+)"')),
+    (
+        "env-set",
+        (".go",),
+        ("env", "Env"),
+        re.compile(r'\b(?:env|envs|extraEnvs|envVar|serverEnvs|envUpdates)\s*(?:\[|:?=)\s*"([A-Z]\w{4,})"'),
+    ),
+    ("env-set", _C, ("setenv",), re.compile(r'\bsetenv\s*\(\s*"(\w+)"')),
 )
 _CMAKE_OPTION = re.compile(r'^\s*(?:cmake_dependent_)?option\s*\(\s*(\w+)\s+"([^"]*)"\s*([^)\s]*)', re.I)
 _CMAKE_CACHE = re.compile(r"^\s*set\s*\(\s*(\w+)\s+(\S+)\s+CACHE\b", re.I)
@@ -70,14 +93,51 @@ def reads(files: Iterable[tuple[str, bytes]], project: str, rev: str) -> Iterato
     for path, data in files:
         if len(data) > LARGEST or skipped(path):
             continue
-        text = data.decode("utf-8", "replace")
-        for number, row in enumerate(text.split("\n"), 1):
-            if len(row) < 2000:
-                yield from _row(path, number, row, project, rev)
-        for flag in table_flags(path, text):
-            names = (*flag.names, *flag.negatives)
-            at = text.split("\n", flag.line)[flag.line - 1].strip()
-            yield SourceRead("flag", names, project, rev, path, flag.line, at[:160], flag.hint)
+        if not path.endswith(SUFFIXES):
+            continue
+        yield from _file(path, data.decode("utf-8", "replace"), project, rev)
+
+
+def _file(path: str, text: str, project: str, rev: str) -> Iterator[SourceRead]:
+    lines = _Lines(text)
+    for kind, ends, hints, pattern in _RULES:
+        if path.endswith(ends) and any(hint in text for hint in hints):
+            for found in pattern.finditer(text):
+                number = lines.number(found.start(1))
+                yield SourceRead(kind, (found.group(1),), project, rev, path, number, lines.text(number))
+    if path.endswith((".cmake", "CMakeLists.txt")):
+        yield from _cmake(path, text, project, rev)
+    if path.endswith(".go") and "Flags()" in text:
+        for found in _COBRA.finditer(text):
+            names = (f"--{found.group(1)}", *((f"-{found.group(2)}",) if found.group(2) else ()))
+            number = lines.number(found.start())
+            yield SourceRead("flag", names, project, rev, path, number, lines.text(number))
+    for flag in table_flags(path, text):
+        names = (*flag.names, *flag.negatives)
+        yield SourceRead("flag", names, project, rev, path, flag.line, lines.text(flag.line), flag.hint)
+
+
+class _Lines:
+    """Offsets to line numbers of one text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._starts: list[int] = []
+
+    def _all(self) -> list[int]:
+        if not self._starts:
+            self._starts = [0, *(found.end() for found in re.finditer("\n", self._text))]
+        return self._starts
+
+    def number(self, offset: int) -> int:
+        """The line (from 1) of an offset."""
+        return bisect.bisect_right(self._all(), offset)
+
+    def text(self, number: int) -> str:
+        """At most 160 characters of a line."""
+        start = self._all()[number - 1]
+        stop = self._text.find("\n", start)
+        return self._text[start : stop if stop >= 0 else len(self._text)].strip()[:160]
 
 
 def skipped(path: str) -> bool:
@@ -85,28 +145,17 @@ def skipped(path: str) -> bool:
     return path.endswith("_test.go") or "/tests/" in f"/{path}" or "/testdata/" in path
 
 
-def _row(path: str, number: int, row: str, project: str, rev: str) -> Iterator[SourceRead]:
-    text = row.strip()[:160]
-    for kind, table in (("env-read", _ENV), ("env-set", _SET)):
-        for ends, pattern in table:
-            if path.endswith(ends):
-                for found in pattern.finditer(row):
-                    yield SourceRead(kind, (found.group(1),), project, rev, path, number, text)
-    if path.endswith((".cmake", "CMakeLists.txt")):
-        option = _CMAKE_OPTION.match(row)
-        cached = _CMAKE_CACHE.match(row)
-        gone = _CMAKE_GONE.match(row)
+def _cmake(path: str, text: str, project: str, rev: str) -> Iterator[SourceRead]:
+    for number, row in enumerate(text.split("\n"), 1):
+        option, cached, gone = _CMAKE_OPTION.match(row), _CMAKE_CACHE.match(row), _CMAKE_GONE.match(row)
+        shown = row.strip()[:160]
         if option:
-            yield SourceRead("cmake-option", (option.group(1),), project, rev, path, number, text, option.group(3))
+            yield SourceRead("cmake-option", (option.group(1),), project, rev, path, number, shown, option.group(3))
         elif cached:
-            yield SourceRead("cmake-option", (cached.group(1),), project, rev, path, number, text, cached.group(2))
+            yield SourceRead("cmake-option", (cached.group(1),), project, rev, path, number, shown, cached.group(2))
         elif gone:
             detail = f"{gone.group(1)} {gone.group(3)}".strip()
-            yield SourceRead("cmake-gone", (gone.group(2),), project, rev, path, number, text, detail)
-    if path.endswith(".go"):
-        for found in _COBRA.finditer(row):
-            names = (f"--{found.group(1)}", *((f"-{found.group(2)}",) if found.group(2) else ()))
-            yield SourceRead("flag", names, project, rev, path, number, text)
+            yield SourceRead("cmake-gone", (gone.group(2),), project, rev, path, number, shown, detail)
 
 
 def table_flags(path: str, text: str) -> Iterator[TableFlag]:

@@ -14,6 +14,7 @@ from stillruns.judge.recipe.ground import (
     cite_string,
     cite_whole_help,
     fold,
+    takes,
 )
 from stillruns.judge.recipe.made import near, verdict
 from stillruns.model.lint import Citation, LintItem, Reading, ValueReading
@@ -37,7 +38,7 @@ def judge(case: Case, ground: Ground) -> LintItem | None:
 
 
 def _read(case: Case, ground: Ground, program: str, option: Option) -> LintItem:
-    row = _row(ground, option.names)
+    row = _row(ground, (fold(case.item.name), *option.names))
     value = values.flag(case, option, program, ground.is_llama(program))
     folded = fold(case.item.name) != case.item.name
     why = [f"underscores are taken as dashes: {fold(case.item.name)}"] if folded else []
@@ -73,7 +74,8 @@ def _unread(case: Case, ground: Ground, program: str) -> LintItem:
     name = fold(case.item.name)
     row = ground.options.find("flag", name)
     evidence = _nowhere(ground, program, name)
-    others = _others(ground, program, name)
+    newest = next((f for f in ground.options.flags if takes(f, program) and name in (*f.names, *f.negatives)), None)
+    others = _others(ground, program, name) if newest is None else {}
     if row is not None:
         evidence.append(cite_row(row))
     if row is not None and row.status in (Status.REMOVED, Status.RENAMED):
@@ -96,15 +98,15 @@ def _unread(case: Case, ground: Ground, program: str) -> LintItem:
             reader=sorted(others)[0],
             value=(ValueReading.NO_EFFECT, ""),
         )
-    if row is not None:
-        return verdict(
-            case,
-            Reading.NOT_FOUND,
-            evidence,
-            why=f"the catalogue knows it (since {row.since}), this build does not: it may be older",
-            program=program,
-            since=row.since,
+    if newest is not None or row is not None:
+        since = row.since if row else ""
+        if newest is not None:
+            evidence.append(Citation("catalogue", f"catalogue/{newest.place}", " ".join(newest.names), newest.reader))
+        came = f" (it came in {since})" if since else ""
+        why = (
+            f"a newer {program} has it{came}, this build does not" if newest else "no build that is known here has it"
         )
+        return verdict(case, Reading.NOT_FOUND, evidence, why=why, program=program, since=since)
     close = near(name, [known for option in ground.options_of(program) for known in option.names])
     why = f"searched: {'; '.join(cited.place for cited in evidence)}"
     if close:

@@ -105,6 +105,8 @@ class Unwrapper:
     def _program(self, head: str, rest: list[Word], settings: Sequence[Word], scope: Scope) -> None:
         draft = self.draft
         ours = draft.is_ours(rest[0].text, rest[1:])
+        if not ours and head in draft.names.old:
+            head = ""  # `server`, `main` of somebody else
         index = draft.run(ours or head, rest[0], rest[1:], scope, self.style)
         building = head in ("cmake", "make", "gmake", "ninja", "pip", "pip3", "uv", "python", "python3", "hipconfig")
         where = Scope.BUILD if building else (scope if scope is not Scope.SESSION else Scope.COMMAND)

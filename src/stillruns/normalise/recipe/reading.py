@@ -108,9 +108,10 @@ def _slice(draft: Draft, form: RecipeForm, start: int, end: int, line: int, *, l
 def _block(draft: Draft, start: int, end: int, line: int, fence: str) -> None:
     """A fenced block: by its language, else by what is in it."""
     first = fence.split()[0].lower().strip("{}.") if fence.split() else ""
-    text = draft.text[start:end]
     if first in _NO_RECIPE:
         return
+    whole, plain = draft.text, page.without_prompts(draft.text, start, end)
+    text = plain[start:end]
     form = _LANGUAGES.get(first)
     if form is None or form is RecipeForm.UNIT or form is RecipeForm.COMPOSE:
         seen = _by_text(text)
@@ -121,13 +122,9 @@ def _block(draft: Draft, start: int, end: int, line: int, fence: str) -> None:
         elif form is None and _SETTING_LINE.search(text):
             seen = RecipeForm.UNIT
         form = seen if seen is not RecipeForm.MARKDOWN else RecipeForm.SHELL
-    if form in (RecipeForm.SHELL, RecipeForm.UNIT, RecipeForm.DOCKERFILE):
-        whole = draft.text
-        draft.text = page.without_prompts(whole, start, end)
-        _slice(draft, form, start, end, line)
-        draft.text = whole
-        return
+    draft.text = plain
     _slice(draft, form, start, end, line)
+    draft.text = whole
 
 
 def _by_target(draft: Draft, start: int, end: int, line: int, target: str) -> bool:
