@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lint_help import judged
 
+COMPOSE = "services:\n  a:\n    image: ghcr.io/ggml-org/llama.cpp:server\n    command:\n"
+
 CORRECTED = [
     ("x.sh", "./main -m x --no-mmap -ngl 9\n", "./llama-cli -m x --load-mode none -ngl 9\n"),
     ("x.sh", "llama-cli -m x \\\n  --rocm-single-alloc \\\n  -ngl 9\n", "llama-cli -m x \\\n  -ngl 9\n"),
@@ -31,9 +33,8 @@ CORRECTED = [
      "[Service]\nExecStart=/usr/bin/ollama serve\n"),
     ("Dockerfile", 'FROM ghcr.io/ggml-org/llama.cpp:server\nENV OLLAMA_NUM_GPU=1\nCMD ["-m", "x", "--no-mmap"]\n',
      'FROM ghcr.io/ggml-org/llama.cpp:server\nCMD ["-m", "x", "--load-mode", "none"]\n'),
-    ("c.yaml", "services:\n  a:\n    image: ghcr.io/ggml-org/llama.cpp:server\n    command:\n      - --no-mmap\n      - -fa\n",
-     "services:\n  a:\n    image: ghcr.io/ggml-org/llama.cpp:server\n    command:\n      - --load-mode\n      - none\n"
-     "      - -fa\n      - on\n"),
+    ("c.yaml", COMPOSE + "      - --no-mmap\n      - -fa\n",
+     COMPOSE + "      - --load-mode\n      - none\n      - -fa\n      - on\n"),
     ("c.md", "Do\n```sh\n$ llama-cli --no-mmap\nout\n```\n", "Do\n```sh\n$ llama-cli --load-mode none\nout\n```\n"),
 ]  # fmt: skip
 

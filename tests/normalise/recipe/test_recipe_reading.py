@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -249,12 +251,16 @@ def test_detect(name: str, text: str, form: RecipeForm) -> None:
     assert detect(name, text) is form
 
 
+SHELL_PARTS = """
+llama-server |-ngl |99 |export |A=1 |'|"|%|$(|)|`|<<EOF%|EOF%|# |docker run -e |-D|cmake |make |ssh h |bash -c |env -u
+> ~/.bashrc|~~~|*|&&|=|é|${|}|ghcr.io/ggml-org/llama.cpp:server |> x.service|-x=
+"""
+FORM_PARTS = """
+[Service]%|Environment=|ExecStart=|services:%|  a:%|    command: |    environment:%|["-m", |]|```sh%|```%|[*]%|k = v%
+CMD |RUN |FROM x%|    image: ghcr.io/ggml-org/llama.cpp:server%|- |> |ENV |ENTRYPOINT
+"""
 PARTS = st.sampled_from(
-    r"""llama-server |-ngl |99 |export |A=1 |'|"|%|$(|)|`|<<EOF%|EOF%|# |docker run -e |[Service]%|Environment=|ExecStart=
-services:%|  a:%|    command: |["-m", |]|```sh%|```%|CMD |RUN |FROM x%|-D|cmake |make |ssh h |bash -c |> ~/.bashrc
-    image: ghcr.io/ggml-org/llama.cpp:server%|- |${|}|env -u |=|é|~~~|*|&&""".replace("\n", "|")
-    .replace("%", "\n")
-    .split("|")
+    [part.replace("%", "\n") for part in re.split(r"[|\n]", SHELL_PARTS + FORM_PARTS)]
     + ["\0", "\r\n", "\x1b[31m", "\\\n", "|", "%"]
 )
 

@@ -27,7 +27,8 @@ _EQUATION = re.compile(
 _OPERATOR = re.compile(r"\+|[*×xх]|[-−]|/")
 _TOTAL = re.compile(r"(\d+)\s*\+?\s*[-‑]?\s*(?:layer|слой|слоёв|слоев|слойн)", re.I)
 _STAY = re.compile(
-    r"(\d+)\s*(?:layers?|слоёв|слоев|слоя|слой)[^.;\d]{0,40}?(?:on (?:the )?CPU|in (?:system )?RAM|на CPU|на ЦП|в ОЗУ)",
+    r"(\d+)\s*(?:layers?|слоёв|слоев|слоя|слой)[^.;\d]{0,40}?"
+    r"(?:on (?:the )?CPU|in (?:system )?RAM|на CPU|на ЦП|в ОЗУ)",
     re.I,
 )
 _NGL = re.compile(r"(?:-ngl|--n?-?gpu-layers|--n-gpu-layers)[ =](\d+)")

@@ -56,19 +56,29 @@ def _apply(text: str, changes: list[_Change]) -> tuple[str | None, tuple[Edit, .
     out: list[str] = []
     at = 0
     for change in sorted(changes, key=lambda change: (change.start, -change.end)):
-        if change.start < at:
+        if change.start < at and (change.end <= at or change.text):
             continue  # inside a larger change
-        before = text[change.start : change.end]
-        out += [text[at : change.start], change.text]
+        start = max(at, change.start)
+        before = text[start : change.end]
+        out += [text[at:start], change.text]
         at = change.end
         edits.append(Edit(change.line, before.strip("\n"), change.text.strip("\n"), change.why))
-    return (_without_hulls(text, "".join([*out, text[at:]])) if edits else None), tuple(edits)
+    return (_tidy(text, "".join([*out, text[at:]])) if edits else None), tuple(edits)
 
 
-def _without_hulls(before: str, after: str) -> str:
-    """An `export` whose last name was taken out would print the environment: the line goes too."""
+def _tidy(before: str, after: str) -> str:
+    """What removals leave behind: an `export` without names (it would print the environment), a continuation whose
+    next line is gone (it would swallow the command after it)."""
     old = set(before.split("\n"))
-    return "\n".join(row for row in after.split("\n") if row in old or not _HULL.match(row))
+    rows: list[str] = []
+    for row in after.split("\n"):
+        if row not in old and _HULL.match(row):
+            continue
+        if rows and not row.strip() and rows[-1].endswith("\\") and f"{rows[-1]}\n{row}\n" not in before:
+            rows[-1] = rows[-1][:-1].rstrip()
+            continue
+        rows.append(row)
+    return "\n".join(rows) + ("\n" if after.endswith("\n") and rows and rows[-1] else "")
 
 
 def _change(recipe: Recipe, item: Item, verdict: LintItem, ground: Ground) -> _Change | None:

@@ -63,6 +63,9 @@ def against(value: str, option: Option) -> Answer:
             return OK
         if _NUMBER.match(value):
             return (ValueReading.OK, "") if "." in option.default else UNKNOWN
+        head = re.match(r"[+-]?\d+", value)
+        if head:
+            return ValueReading.OTHER_MEANING, f"only the digits at its start are read: it counts as {head[0]}"
         also = f" or {', '.join(words)}" if words else ""
         return ValueReading.NOT_ACCEPTED, f"`{value}` is no number{also}"
     if option.hint in ("N0,N1,N2,...", "<ts0/ts1/..>"):
