@@ -47,7 +47,7 @@ def correct(
         if option:
             chosen[(item.command, option)] = len(changes)
         changes.append(change)
-    changes += _duplicates(recipe, ground, {change.start for change in changes})
+    changes += _duplicates(recipe, ground)
     return _apply(recipe.text, changes)
 
 
@@ -195,14 +195,14 @@ def _cmake(recipe: Recipe, item: Item, verdict: LintItem) -> _Change | None:
     return None
 
 
-def _duplicates(recipe: Recipe, ground: Ground, taken: set[int]) -> list[_Change]:
+def _duplicates(recipe: Recipe, ground: Ground) -> list[_Change]:
     """All but the last of each option that overrides itself."""
     found: list[_Change] = []
     for index in range(len(recipe.commands)):
         last: dict[tuple[str, ...], Item] = {}
         for each in given(recipe, index, ground):
             before = last.get(each.option.names)
-            if each.option.repeat != "append" and before is not None and before.start not in taken:
+            if each.option.repeat != "append" and before is not None:
                 long = each.option.takes_value and before.value is not None and before.follows is not None
                 end = before.follows.end if long and before.follows and not before.joined else before.end
                 why = f"{each.item.name} is given again later, and the last one counts"
