@@ -16,9 +16,10 @@ def lint(recipes: Sequence[Recipe], ground: Ground, against: Sequence[Against]) 
     found: dict[str, list[LintItem]] = {recipe.path: [] for recipe in recipes}
     pairs: dict[str, list[tuple[Item, LintItem]]] = {recipe.path: [] for recipe in recipes}
     unjudged: dict[str, list[str]] = {recipe.path: [] for recipe in recipes}
+    started = _started(recipes)
     for recipe in recipes:
         for item in recipe.items:
-            verdict = _item(Case(recipe, item), ground, recipes)
+            verdict = _item(Case(recipe, item), ground, recipes, started)
             if verdict is None:
                 unjudged[recipe.path].append(item.name)
                 continue
@@ -48,12 +49,12 @@ def _line(item: LintItem) -> int:
     return int(item.said.rpartition(":")[2])
 
 
-def _item(case: Case, ground: Ground, recipes: Sequence[Recipe]) -> LintItem | None:
+def _item(case: Case, ground: Ground, recipes: Sequence[Recipe], started: tuple[str, ...]) -> LintItem | None:
     kind = case.item.kind
     if kind is ItemKind.FLAG:
         return flags.judge(case, ground)
     if kind is ItemKind.ENV:
-        return variables.judge(case, ground, programs(case, recipes))
+        return variables.judge(case, ground, programs(case, started))
     if kind is ItemKind.CMAKE:
         return builds.option(case, ground)
     if kind is ItemKind.PROGRAM:
@@ -61,13 +62,16 @@ def _item(case: Case, ground: Ground, recipes: Sequence[Recipe]) -> LintItem | N
     return flags.configuration(case, ground, _servers(recipes, ground))
 
 
-def programs(case: Case, recipes: Sequence[Recipe]) -> tuple[str, ...]:
+def programs(case: Case, started: tuple[str, ...]) -> tuple[str, ...]:
     """The programs that can see a variable: its own command's, else all of ours that the recipes start."""
     command = case.command
     if command is not None and case.item.scope is not Scope.BUILD:
         return (command.program,)
-    ours = {c.program for recipe in recipes for c in recipe.commands if _ours(c.program)}
-    return tuple(sorted(ours))
+    return started
+
+
+def _started(recipes: Sequence[Recipe]) -> tuple[str, ...]:
+    return tuple(sorted({c.program for recipe in recipes for c in recipe.commands if _ours(c.program)}))
 
 
 def _ours(program: str) -> bool:

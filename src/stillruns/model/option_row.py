@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -129,13 +129,21 @@ class Options:
     readers: tuple[Reader, ...]
     searched: tuple[Searched, ...]
     images: dict[str, str]
+    _rows: dict[tuple[str, str], OptionRow] = field(default_factory=dict, compare=False, repr=False)
+    _readers: dict[tuple[str, str], list[Reader]] = field(default_factory=dict, compare=False, repr=False)
 
     def find(self, kind: str, name: str) -> OptionRow | None:
         """The curated row of that kind and exact name, or None."""
-        for row in self.rows:
-            if row.kind == kind and row.name == name:
-                return row
-        return None
+        if not self._rows:
+            self._rows.update({(row.kind, row.name): row for row in self.rows})
+        return self._rows.get((kind, name))
+
+    def reading(self, kind: str, name: str) -> list[Reader]:
+        """The computed rows of that kind and exact name."""
+        if not self._readers:
+            for reader in self.readers:
+                self._readers.setdefault((reader.kind, reader.name), []).append(reader)
+        return list(self._readers.get((kind, name), ()))
 
     def owner(self, name: str) -> Owner | None:
         """The owner with that id."""

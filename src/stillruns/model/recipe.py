@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -131,3 +131,12 @@ class Recipe:
     commands: tuple[Command, ...]
     comments: tuple[Comment, ...]
     notes: tuple[Note, ...]
+    _by_command: dict[int, list[Item]] = field(default_factory=dict, compare=False, repr=False)
+
+    def of_command(self, index: int) -> list[Item]:
+        """The items of one command, in order; -1: those that belong to none."""
+        if not self._by_command:
+            self._by_command[-1] = []
+            for item in self.items:
+                self._by_command.setdefault(item.command, []).append(item)
+        return self._by_command.get(index, [])

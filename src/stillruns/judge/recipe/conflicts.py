@@ -65,8 +65,8 @@ def given(recipe: Recipe, index: int, ground: Ground) -> list[Given]:
     """The options of one command, in order."""
     program = ground.program(recipe.commands[index].program)
     found: list[Given] = []
-    for item in recipe.items:
-        if item.kind is ItemKind.FLAG and item.command == index:
+    for item in recipe.of_command(index):
+        if item.kind is ItemKind.FLAG:
             option = ground.option(program, item.name)
             if option is not None:
                 found.append(Given(option, item))
@@ -119,18 +119,16 @@ def _shown(each: Given) -> str:
 def _reaching(recipe: Recipe, index: int) -> list[Item]:
     """Variables that a command of the recipe sees."""
     command = recipe.commands[index]
-    own = [item for item in recipe.items if item.kind is ItemKind.ENV and item.command == index]
-    wide = [
-        item
-        for item in recipe.items
-        if item.kind is ItemKind.ENV and item.command == -1 and item.scope is command.scope
-    ]
+    own = [item for item in recipe.of_command(index) if item.kind is ItemKind.ENV]
+    loose = recipe.of_command(-1)
+    wide = [item for item in loose if item.scope is command.scope and item.kind is ItemKind.ENV]
     return own + wide
 
 
 def _argument_and_variable(recipe: Recipe, index: int, options: list[Given]) -> Iterator[LintItem]:
-    for variable in _reaching(recipe, index):
-        for each in options:
+    known = {each.option.env for each in options if each.option.env}
+    for variable in _reaching(recipe, index) if known else ():
+        for each in options if variable.name in known else ():
             if each.option.env and each.option.env == variable.name and variable.value != each.item.value:
                 yield conflict(
                     Case(recipe, variable),
@@ -203,8 +201,8 @@ def _set_twice(recipe: Recipe) -> Iterator[LintItem]:
             continue
         key = (item.name, item.command, item.scope)
         before = seen.get(key)
-        started = any(before and before.line < command.line <= item.line for command in recipe.commands)
-        if before is not None and before.value != item.value and not started:
+        differs = before is not None and before.value != item.value
+        if before is not None and differs and not _starts_between(recipe, before.line, item.line):
             yield conflict(
                 Case(recipe, before),
                 f"set again to `{item.value}` on line {item.line} before anything starts",
@@ -214,13 +212,19 @@ def _set_twice(recipe: Recipe) -> Iterator[LintItem]:
         seen[key] = item
 
 
+def _starts_between(recipe: Recipe, after: int, until: int) -> bool:
+    return any(after < command.line <= until for command in recipe.commands)
+
+
 def _masks(recipe: Recipe) -> Iterator[LintItem]:
     """ROCR_VISIBLE_DEVICES renumbers: HIP's indices count what it leaves."""
+    loose = [item for item in recipe.of_command(-1) if item.kind is ItemKind.ENV and item.name in MASKS]
     for index in [-1, *range(len(recipe.commands))]:
-        seen = [item for item in recipe.items if item.kind is ItemKind.ENV and item.command in (-1, index)]
-        if index >= 0 and not any(item.command == index and item.name in MASKS for item in seen):
+        own = [item for item in recipe.of_command(index) if item.kind is ItemKind.ENV and item.name in MASKS]
+        if index >= 0 and not own:
             continue
-        by_name = {item.name: item for item in seen if item.name in MASKS and item.value}
+        seen = loose + own if index >= 0 else loose
+        by_name = {item.name: item for item in seen if item.value}
         low, hip = by_name.get(MASKS[0]), by_name.get(MASKS[1])
         other = by_name.get(MASKS[2])
         upper = hip or other

@@ -44,6 +44,7 @@ class Ground:
     source_names: tuple[str, ...] = ()
     release: str = ""
     _sets: dict[str, tuple[Option, ...]] = field(default_factory=dict)
+    _names: dict[str, dict[str, Option]] = field(default_factory=dict)
 
     def program(self, name: str) -> str:
         """The name that the program of this recipe has today (`main` is `llama-cli`)."""
@@ -93,8 +94,11 @@ class Ground:
 
     def option(self, program: str, name: str) -> Option | None:
         """The option of that (folded) name."""
-        folded = fold(name)
-        return next((option for option in self.options_of(program) if folded in option.names), None)
+        name_today = self.program(program)
+        if name_today not in self._names:
+            options = reversed(self.options_of(program))
+            self._names[name_today] = {each: option for option in options for each in option.names}
+        return self._names[name_today].get(fold(name))
 
     def by_env(self, program: str, env: str) -> Option | None:
         """The option that an environment variable sets."""
@@ -112,7 +116,7 @@ class Ground:
 
     def readers(self, name: str, kind: str) -> list[Reader]:
         """Computed rows of that exact name and kind."""
-        return [reader for reader in self.options.readers if reader.name == name and reader.kind == kind]
+        return self.options.reading(kind, name)
 
     def searched(self, kind: str, name: str) -> list[Searched]:
         """What was searched for names like this."""

@@ -11,7 +11,7 @@ from stillruns.normalise.recipe import compose, config, dockerfile, page, unit
 from stillruns.normalise.recipe.draft import Draft, Names
 from stillruns.normalise.recipe.shell import LOGIN_FILES, Script
 
-LARGEST = 4 << 20
+LARGEST = 1 << 20
 """Characters of a recipe that are read; nobody was told to paste more."""
 
 _LANGUAGES = {
