@@ -174,9 +174,10 @@ def test_configuration_file_of_the_machine(tmp_path: Path) -> None:
     place.parent.mkdir()
     place.write_text("[*]\nngl = 7\nmmap = off\n")
     environ = {"XDG_CONFIG_HOME": str(tmp_path), "PATH": ""}
-    results = lint(Request(command=("llama-server", "-c", "1"), environ=environ))
+    results = lint(Request(command=("llama-server", "-ngl", "9"), environ=environ))
     mine = next(result for result in results if result.recipe == str(place))
-    assert [(item.name, item.verdict.value) for item in mine.items] == [("ngl", "read"), ("mmap", "not found")]
+    said = [(item.name, item.verdict.value) for item in mine.items]
+    assert said == [("ngl", "read"), ("ngl", "conflict"), ("mmap", "not found")]
 
 
 def key(item: LintItem) -> tuple[str, str, str, str]:

@@ -84,6 +84,24 @@ def find(recipes: Sequence[Recipe], ground: Ground) -> Iterator[LintItem]:
         yield from _set_twice(recipe)
         yield from _masks(recipe)
     yield from _out_of_reach(recipes)
+    yield from _configured(recipes, ground)
+
+
+def _configured(recipes: Sequence[Recipe], ground: Ground) -> Iterator[LintItem]:
+    """An option of config.ini that a command line gives as well: the command line wins (common/arg.cpp:772)."""
+    settings = [(recipe, item) for recipe in recipes for item in recipe.items if item.kind is ItemKind.CONFIG]
+    for recipe in recipes if settings else ():
+        for index in range(len(recipe.commands)):
+            for each in given(recipe, index, ground):
+                keys = {name.lstrip("-") for name in each.option.names} | {each.option.env}
+                for file, item in settings:
+                    if item.name in keys and item.value != each.item.value:
+                        yield conflict(
+                            Case(file, item),
+                            f"`{_shown(each)}` ({recipe.path}:{each.item.line}) overrides it",
+                            [said(file, item.line), said(recipe, each.item.line), each.option.cited],
+                            value=ValueReading.NO_EFFECT,
+                        )
 
 
 def _repeated(recipe: Recipe, options: list[Given]) -> Iterator[LintItem]:
