@@ -78,8 +78,7 @@ def test_same_flags_as_the_facts(shared: Path) -> None:
     with (shared / "facts" / "flags_llamacpp_b11434.csv").open(newline="") as file:
         wanted = {name for row in csv.DictReader(file) for name in row["flags"].split()}
     found = {name for flag in options().flags for name in (*flag.names, *flag.negatives)}
-    presets = {"--load-on-startup", "load-on-startup", "stop-timeout"}
-    assert {name for name in wanted if name.startswith("-")} - found <= presets
+    assert {name for name in wanted if name.startswith("-")} <= found
 
 
 def test_renames_lead_to_current_names() -> None:

@@ -67,6 +67,7 @@ _COBRA = re.compile(r'Flags\(\)\.\w+\(\s*(?:&\w+,\s*)?"([\w-]+)"(?:\s*,\s*"(\w)"
 _ADD_OPT = re.compile(
     r"add_opt\(common_arg\(\s*\{([^}]*)\}\s*,\s*(?:\{([^}]*)\}\s*,\s*)?(\"(?:[^\"\\]|\\.)*\")?", re.S
 )
+_ADD_OPT_END = re.compile(r"\n {4}\).*\);")
 _BENCH = re.compile(r'else if \(((?:arg == "-[^"]+"(?: \|\| )?)+)\)|if \(((?:arg == "-[^"]+"(?: \|\| )?)+)\)')
 _QUOTED = re.compile(r'"([^"]+)"')
 _APPENDS = re.compile(r"push_back|emplace|\.insert\(|parse_tensor_buffer_overrides")
@@ -171,7 +172,8 @@ def _add_opt(path: str, text: str) -> Iterator[TableFlag]:
     line, counted = 1, 0
     for index, head in enumerate(heads):
         stop = heads[index + 1].start() if index + 1 < len(heads) else min(len(text), head.start() + 4000)
-        block = text[head.start() : stop]
+        ends = _ADD_OPT_END.search(text, head.end(), stop)
+        block = text[head.start() : ends.end() if ends else stop]
         if "set_preset_only" in block:
             continue
         names = tuple(_QUOTED.findall(head.group(1)))
