@@ -25,7 +25,7 @@ def command(
 ) -> None:
     """Print the table of each RUN (an id, or a unique beginning of one; the newest when none is given)."""
     store = open_store(store_dir, create=False)
-    known = [r for r in store.runs() if r.trials or not runs]
+    known = store.runs()
     if list_runs:
         emit_text(runs_text.text(store.runs()))
         return

@@ -88,7 +88,7 @@ def find(recipes: Sequence[Recipe], ground: Ground) -> Iterator[LintItem]:
 
 
 def _configured(recipes: Sequence[Recipe], ground: Ground) -> Iterator[LintItem]:
-    """An option of config.ini that a command line gives as well: the command line wins (common/arg.cpp:774 at b11434)."""
+    """An option of config.ini that a command line gives as well: that wins (common/arg.cpp:774 at b11434)."""
     settings = [(recipe, item) for recipe in recipes for item in recipe.items if item.kind is ItemKind.CONFIG]
     for recipe in recipes if settings else ():
         for index in range(len(recipe.commands)):
