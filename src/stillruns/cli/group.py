@@ -16,17 +16,11 @@ VERBS: dict[str, str] = {
     "run": "Your own command once under supervision, or the experiment that a file describes.",
     "demo": "The main job on what this machine has; no GPU needed, under two minutes.",
     "selftest": "Inject each kind of fault in each phase and check that it is classified right.",
-<<<<<<< HEAD
-    "lint": "Does anything read these flags and variables, and the values given?",
-    "show": "One trial with its evidence.",
-    "trace": "Follow an option through source trees, stage by stage.",
-    "report": "The table of one or more runs.",
-    "verify": "Re-derive every digest in the store.",
-=======
     "show": "One trial: asked, applied, how it ended, and the evidence for each.",
     "report": "The tables of runs, judged again from their evidence.",
+    "trace": "Follow an option through source trees, stage by stage.",
+    "lint": "Does anything read these flags and variables, and the values given?",
     "verify": "Re-derive every digest in the store and name what does not match.",
->>>>>>> main
 }
 """Verb -> its line in `stillruns --help`. The verb's module is `stillruns.cli.<verb>`, its command `command`."""
 
