@@ -28,7 +28,9 @@ from stillruns.lab.unchanged import Unchanged
 from stillruns.model.cell_plan import CellPlan
 from stillruns.model.engine import Engine
 from stillruns.model.evidence import Evidence
+from stillruns.model.outcome import OutcomeKind
 from stillruns.model.run_result import RunResult
+from stillruns.model.spec import Timeouts
 from stillruns.model.trial import TrialRecord
 from stillruns.store.ids import run_id
 from stillruns.store.journal import Writer
@@ -105,7 +107,7 @@ class Run:
             run=self.id,
             cell=cell,
             index=index,
-            timeouts=self.prepared.spec.timeouts,
+            timeouts=patient(self.prepared.spec.timeouts) if warming else self.prepared.spec.timeouts,
             environ=os.environ,
             sample_devices=self.sampled,
         )
@@ -139,6 +141,19 @@ class Run:
         )
 
 
+def patient(asked: Timeouts) -> Timeouts:
+    """Deadlines of a warming trial: never shorter than the defaults, since a driver that compiles may take a minute,
+    and a warming trial that is cut off leaves the cache cold for those that count."""
+    usual = msgspec.to_builtins(Timeouts())
+    given = msgspec.to_builtins(asked)
+    return Timeouts(**{name: max(seconds, given[name]) for name, seconds in usual.items()})
+
+
+def _whole(job: Run) -> int:
+    """Trials that have an end."""
+    return sum(v.outcome.kind is not OutcomeKind.INTERRUPTED for v in job.judged.verdicts)
+
+
 def shelf(store: Store) -> Put:
     """Puts a trial's evidence into the store: bytes are written, files moved in."""
 
@@ -170,15 +185,16 @@ def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = Fal
         with store.hold(identity), _signals():
             job = Run(prepared, store, writer, identity, progress)
             _report_interrupted(job)
-            if job.judged.verdicts:
-                progress.note(f"going on with run {identity}: {len(job.judged.verdicts)} trials are there already")
+            there = _whole(job)
+            if there:
+                progress.note(f"going on with run {identity}: {there} trials are there already")
             try:
                 job.go_on()
             except KeyboardInterrupt:
                 writer.append("run_paused", identity, {"reason": "Ctrl-C"})
                 raise Interrupted(
-                    f"stopped by Ctrl-C; what ran is kept ({len(job.judged.verdicts)} trials), and the same command "
-                    "goes on from there"
+                    f"stopped by Ctrl-C; what ran is kept ({_whole(job)} trials), and the same command goes on from "
+                    "there"
                 ) from None
             writer.append("run_ended", identity, {"trials": len(job.judged.verdicts)})
     return judge_run(store, identity)
