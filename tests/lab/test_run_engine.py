@@ -296,7 +296,6 @@ def servers(store: Path) -> list[str]:
 
 
 @pytest.mark.engine()
-<<<<<<< HEAD
 def test_a_relative_store(tmp_path: Path) -> None:
     """`--store here` means this folder's `here`, also for the children that start in other folders."""
     place = spec(tmp_path, trials=1)
@@ -339,7 +338,9 @@ def tiny_model(folder: Path) -> Path:
     path = folder / "tiny.gguf"
     synthetic.write(synthetic.parse("synth:llama?layers=4"), path)
     return path
-=======
+
+
+@pytest.mark.engine()
 def test_a_model_that_changes_while_the_run_goes_on(tmp_path: Path) -> None:
     """The run stops with a sentence, the trial that met the change counts for nothing, and the old file goes on."""
     store = tmp_path / "store"
@@ -376,4 +377,3 @@ def test_a_damaged_model_is_no_failure_of_a_backend(tmp_path: Path, data: bytes 
     refused = stillruns("run", str(place), "--store", str(tmp_path / "store"))
     assert refused.returncode == 2 and said in refused.stderr
     assert "\nTraceback" not in refused.stderr and refused.stderr.strip().count("\n") == 0
->>>>>>> breaker

@@ -78,7 +78,6 @@ def run(
     with store.writer() as writer, store.hold(identity):
         writer.append("run_started", identity, {**body, "spec": spec, "spec_sha256": spec_digest(spec)})
         writer.append("trial_started", identity, {"trial": name, "cell": "once", "index": 0})
-<<<<<<< HEAD
         try:
             with _until_stopped() as stop:
                 record = trial.supervise(
@@ -89,7 +88,7 @@ def run(
                     trial=name,
                     run=identity,
                     ask=ask,
-                    timeouts=Timeouts(),
+                    timeouts=Timeouts(load=LOAD_SECONDS),
                     stop=stop,
                     echo=_echo,
                 )
@@ -98,21 +97,6 @@ def run(
             writer.append("trial_interrupted", identity, lost)
             writer.append("run_ended", identity, {"trials": 0})
             raise EnvironmentLacks(f"{error}{_elsewhere(argv, env)}") from error
-=======
-        with _until_stopped() as stop:
-            record = trial.supervise(
-                argv,
-                {**env, **added},
-                store.spool(name),
-                shelf(store),
-                trial=name,
-                run=identity,
-                ask=ask,
-                timeouts=Timeouts(load=LOAD_SECONDS),
-                stop=stop,
-                echo=_echo,
-            )
->>>>>>> breaker
         record = dataclasses.replace(record, cell="once", env=listed({**env, **added}))
         writer.append("trial_ended", identity, {"trial": name, "record": encode_trial(record)})
         writer.append("run_ended", identity, {"trials": 1})

@@ -10,13 +10,8 @@ import msgspec
 from stillruns.model.applied import Answer
 from stillruns.model.once_result import OnceResult
 from stillruns.model.outcome import OutcomeKind
-<<<<<<< HEAD
-from stillruns.report.columns import visible
-from stillruns.report.numbers import rounded, significant
-=======
 from stillruns.report import pasteable
-from stillruns.report.numbers import rounded
->>>>>>> breaker
+from stillruns.report.numbers import rounded, significant
 
 LINES = 60
 EXCERPTS = 16
@@ -26,18 +21,11 @@ WIDTH = 240
 def markdown(result: OnceResult) -> str:
     """What was asked, what was applied, how it ended, and the lines that tell; never more than 60 lines."""
     lines = [f"### {headline(result)}", ""]
-<<<<<<< HEAD
-    lines += ["```", *_wrapped(shlex.join(result.argv)), "```", ""]
-    program = f"{_code(result.program)} {visible(result.version)}".rstrip() if result.program else "no llama.cpp one"
-    lines.append(f"- program: {program}")
-    lines += [f"- device listed: {visible(device)}" for device in result.devices[:6]]
-=======
     lines += ["```", *_wrapped(pasteable.command(result.argv)), "```", ""]
-    lines.append(
-        f"- program: {_code(result.program or 'not a llama.cpp program')} {pasteable.text(result.version)}".rstrip()
-    )
+    version = pasteable.text(result.version)
+    program = f"{_code(result.program)} {version}".rstrip() if result.program else "no llama.cpp one"
+    lines.append(f"- program: {program}")
     lines += [f"- device listed: {pasteable.text(device)}" for device in result.devices[:6]]
->>>>>>> breaker
     lines.append(f"- ended: {ending(result)}")
     if result.outcome.components:
         lines.append(f"- candidates: {', '.join(c.value for c in result.outcome.components)}")
@@ -56,14 +44,9 @@ def markdown(result: OnceResult) -> str:
     if result.explanation:
         lines += ["", pasteable.text(result.explanation)]
     if result.next_step:
-<<<<<<< HEAD
-        lines += ["", f"Next: {visible(result.next_step).rstrip('.')}."]
+        lines += ["", f"Next: {pasteable.text(result.next_step).rstrip('.')}."]
     excerpts = _excerpts(result)
     lines += ["", "```", *excerpts, "```"] if excerpts else ["", "No line of its output tells more."]
-=======
-        lines += ["", f"Next: {pasteable.text(result.next_step)}"]
-    lines += ["", "```", *_excerpts(result), "```"]
->>>>>>> breaker
     lines += ["", f"Evidence: `stillruns show {result.trial}`"]
     return "\n".join(_bounded(lines)) + "\n"
 
@@ -129,13 +112,8 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _excerpts(result: OnceResult) -> list[str]:
-<<<<<<< HEAD
-    shown = [f"{ref} {visible(text)[:WIDTH]}" for ref, text in list(result.excerpts.items())[:EXCERPTS]]
-    return [line.replace("```", "'''") for line in shown]
-=======
     shown = [f"{ref} {pasteable.text(text)[:WIDTH]}" for ref, text in list(result.excerpts.items())[:EXCERPTS]]
-    return [line.replace("```", "'''") for line in shown] or ["no line of its output tells more"]
->>>>>>> breaker
+    return [line.replace("```", "'''") for line in shown]
 
 
 def _code(text: str) -> str:
