@@ -24,6 +24,7 @@ from stillruns.lab.judging import Judged, judge_run
 from stillruns.lab.pace import Pace
 from stillruns.lab.preparing import Prepared
 from stillruns.lab.progress import Progress
+from stillruns.lab.unchanged import Unchanged
 from stillruns.model.cell_plan import CellPlan
 from stillruns.model.engine import Engine
 from stillruns.model.evidence import Evidence
@@ -50,6 +51,7 @@ class Run:
         self.began = time.monotonic()
         self.pace = Pace(prepared.plans)
         self.sampled = sampling.devices()
+        self.files = Unchanged(prepared)
 
     def go_on(self) -> None:
         """Run trials until every cell is decided, given up, or the time is spent."""
@@ -109,6 +111,7 @@ class Run:
             environ=os.environ,
             sample_devices=self.sampled,
         )
+        self._same_files()
         self.writer.append("trial_started", self.id, {"trial": identity, "cell": cell, "index": index})
         spool = self.store.spool(identity)
         try:
@@ -116,11 +119,26 @@ class Run:
         except KeyboardInterrupt:
             self.writer.append("trial_interrupted", self.id, {"trial": identity, "cell": cell, "reason": "Ctrl-C"})
             raise
+        self._same_files({"trial": identity, "cell": cell})
         self.writer.append("trial_ended", self.id, {"trial": identity, "record": encode_trial(record)})
         self.judged.seen.add(identity)
         if warming:
             self.judged.take(record)
         return record
+
+    def _same_files(self, running: dict[str, object] | None = None) -> None:
+        """Stop when a file that defines the run has changed; the trial that was `running` then counts for nothing."""
+        changed = self.files.first_changed()
+        if not changed:
+            return
+        if running is not None:
+            reason = f"{changed} changed while it ran"
+            self.writer.append("trial_interrupted", self.id, {**running, "reason": reason})
+        self.writer.append("run_paused", self.id, {"reason": f"{changed} changed"})
+        raise UsageError(
+            f"{changed} changed while run {self.id} went on; put it back and run the same command to go on, "
+            "or start a new run with what is here now: --new"
+        )
 
 
 def patient(asked: Timeouts) -> Timeouts:
@@ -160,6 +178,7 @@ def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = Fal
     if identity is not None and not new and _complete(store, identity, prepared):
         progress.note(f"run {identity} of this spec is complete already; --new runs it again")
         return judge_run(store, identity)
+    resumed = identity is not None
     with store.writer() as writer:
         if identity is None:
             identity = run_id(datetime.now(timezone.utc), prepared.spec.sha256)
@@ -167,9 +186,8 @@ def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = Fal
         with store.hold(identity), _signals():
             job = Run(prepared, store, writer, identity, progress)
             _report_interrupted(job)
-            there = _whole(job)
-            if there:
-                progress.note(f"going on with run {identity}: {there} trials are there already")
+            if resumed:
+                progress.note(f"going on with run {identity}: {_whole(job)} trials are there already")
             try:
                 job.go_on()
             except KeyboardInterrupt:
