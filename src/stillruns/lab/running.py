@@ -20,12 +20,12 @@ from stillruns.errors import Interrupted, UsageError
 from stillruns.judge import experiment
 from stillruns.lab import reference
 from stillruns.lab.host import describe as describe_host
-from stillruns.lab.judging import Judged, judge_run
+from stillruns.lab.judging import Judged, judged_run, opening
 from stillruns.lab.pace import Pace
 from stillruns.lab.preparing import Prepared
 from stillruns.lab.progress import Progress
 from stillruns.lab.unchanged import Unchanged
-from stillruns.model.cell_plan import CellPlan
+from stillruns.model.cell_plan import CellPlan, CellState
 from stillruns.model.engine import Engine
 from stillruns.model.evidence import Evidence
 from stillruns.model.outcome import OutcomeKind
@@ -52,6 +52,14 @@ class Run:
         self.pace = Pace(prepared.plans)
         self.sampled = sampling.devices()
         self.files = Unchanged(prepared)
+
+    @property
+    def complete(self) -> bool:
+        """Whether no cell is open and no trial was left without an end."""
+        judged = self.judged
+        return not judged.left_open and not any(
+            experiment.state(plan, judged.verdicts) is CellState.OPEN for plan in self.prepared.plans
+        )
 
     def go_on(self) -> None:
         """Run trials until every cell is decided, given up, or the time is spent."""
@@ -175,19 +183,19 @@ def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = Fal
         fate = "cannot be killed" if orphan in left else "was killed"
         progress.note(f"a process left over from trial {orphan.trial} (pid {orphan.pid}) {fate}")
     identity = _unfinished(prepared, store, new=new)
-    if identity is not None and not new and _complete(store, identity, prepared):
-        progress.note(f"run {identity} of this spec is complete already; --new runs it again")
-        return judge_run(store, identity)
+    resumed = identity is not None
     with store.writer() as writer:
         if identity is None:
             identity = run_id(datetime.now(timezone.utc), prepared.spec.sha256)
             writer.append("run_started", identity, opening_record(prepared))
         with store.hold(identity), _signals():
             job = Run(prepared, store, writer, identity, progress)
+            if resumed and job.complete:
+                progress.note(f"run {identity} of this spec is complete already; --new runs it again")
+                return judged_run(opening(store, identity), job.judged)
             _report_interrupted(job)
-            there = _whole(job)
-            if there:
-                progress.note(f"going on with run {identity}: {there} trials are there already")
+            if resumed:
+                progress.note(f"going on with run {identity}: {_whole(job)} trials are there already")
             try:
                 job.go_on()
             except KeyboardInterrupt:
@@ -197,7 +205,7 @@ def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = Fal
                     "there"
                 ) from None
             writer.append("run_ended", identity, {"trials": len(job.judged.verdicts)})
-    return judge_run(store, identity)
+    return judged_run(opening(store, identity), job.judged)
 
 
 def opening_record(prepared: Prepared) -> dict[str, object]:
@@ -241,10 +249,6 @@ def _unfinished(prepared: Prepared, store: Store, *, new: bool) -> str | None:
     if isinstance(model, dict) and model.get("sha256") != digest:
         raise UsageError(f"the model changed since run {last.run} of this spec; --new starts a new run with it")
     return last.run
-
-
-def _complete(store: Store, identity: str, prepared: Prepared) -> bool:
-    return judge_run(store, identity).complete
 
 
 def _report_interrupted(job: Run) -> None:
