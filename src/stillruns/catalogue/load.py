@@ -33,7 +33,10 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover
     import tomli as tomllib  # type: ignore[import-not-found,unused-ignore]
 
-_GRAMMAR_FILES: dict[Runtime, tuple[str, ...]] = {Runtime.LLAMA_CPP: ("grammar_llama_cpp.toml",)}
+_GRAMMAR_FILES: dict[Runtime, tuple[str, ...]] = {
+    Runtime.LLAMA_CPP: ("grammar_llama_cpp.toml",),
+    Runtime.VLLM: ("grammar_vllm.toml",),
+}
 
 
 @cache
