@@ -11,6 +11,7 @@ import msgspec
 
 from stillruns.catalogue.regexes import RegexRefused, check
 from stillruns.errors import CatalogueError
+from stillruns.model.card import CardName
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.workaround import KnownIssue, Workaround
 
@@ -112,6 +113,21 @@ def read_issue(file: str, entry: dict[str, Any]) -> KnownIssue:
     _say(file, found.id, title=found.title, text=found.text, sources=found.sources)
     _day(file, found.id, found.read_on)
     return found
+
+
+def read_card_names(file: str, group: dict[str, Any]) -> tuple[CardName, ...]:
+    """A table of card names: `source`, and `names` as pairs of a name and its target."""
+    if set(group) != {"source", "names"}:
+        raise CatalogueError(f"{file}: a group of card names has source and names, not {sorted(group)}.")
+    try:
+        pairs = msgspec.convert(group["names"], list[tuple[str, str]], strict=True)
+        source = msgspec.convert(group["source"], str, strict=True)
+    except msgspec.ValidationError as error:
+        raise CatalogueError(f"{file}: {error}.") from error
+    for name, target in pairs:
+        if not re.fullmatch(r"gfx[0-9a-f]{3,4}|sm_\d{2,3}", target) or len(name) < 6:
+            raise CatalogueError(f"{file}: {name!r} or {target!r} is too short or no target.")
+    return tuple(CardName(name, target, source) for name, target in pairs)
 
 
 def _convert(file: str, entry: dict[str, Any], form: type[_T]) -> _T:

@@ -13,6 +13,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from stillruns.catalogue.forms import (
+    read_card_names,
     read_issue,
     read_pattern,
     read_rule,
@@ -22,6 +23,7 @@ from stillruns.catalogue.forms import (
 )
 from stillruns.errors import CatalogueError
 from stillruns.model.backend import Runtime
+from stillruns.model.card import CardName
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.workaround import KnownIssue, Workaround
 
@@ -80,6 +82,13 @@ def known_issues() -> tuple[KnownIssue, ...]:
     found = [read_issue(f, entry) for f in _files("known_issues") for entry in table(f, _parse(f), "issue")]
     unique("known issues", found)
     return tuple(sorted(found, key=lambda issue: issue.id))
+
+
+@cache
+def card_names() -> tuple[CardName, ...]:
+    """Names of cards as logs print them, with their targets."""
+    file = "card_names.toml"
+    return tuple(name for group in _parse(file).values() for name in read_card_names(file, group))
 
 
 def _files(prefix: str) -> list[str]:

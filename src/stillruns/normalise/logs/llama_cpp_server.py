@@ -32,7 +32,9 @@ _BENCH_ROW = re.compile(r"^\| .{1,200} \| .*\d ± \d")
 _BENCH_BUILD = re.compile(r"^build: (?P<commit>[0-9a-f]{6,40}) \((?P<build>\d{1,8})\)$")
 _OVERRIDE = re.compile(r"HSA_OVERRIDE_GFX_VERSION\s{0,3}[:=]\s{0,3}\"?(?P<value>\d{1,2}\.\d{1,2}\.\d{1,2})")
 _NAME = re.compile(r"^\s{0,8}Name:\s{1,40}(?P<target>gfx[0-9a-f]{3,5})\b")
-_STARTS = ("build-main", "build-colon", "build-new", "build-info-server")
+_START = re.compile(
+    r"main: build = \d|(?:^| )build: \d{1,8} \([0-9a-f]+\) with |print_info: build \d|build info \| build="
+)
 _REPEATS = re.compile(r"^\s{0,4}(?:[!@G0]|\?){24,}\s{0,4}$")
 
 
@@ -51,18 +53,19 @@ class Reader:
         self._id, self._name, self._source = id, name, source
         self._table: Table[GrammarRule] = rule_table(rules)
         self._crashes: Table[CrashPattern] = pattern_table(patterns)
-        self._patterns = patterns
+        self._phased = frozenset(p.id for p in patterns if p.phase is not None)
         self._done: list[ServerLog] = []
         self._life = self._new()
 
     def _new(self) -> Life:
-        return Life(State(self._source), Deaths(self._source))
+        return Life(State(self._source), Deaths(self._source), phased=self._phased)
 
     def take(self, line: LogLine) -> None:
         """The next line."""
         life = self._life
         command = _COMMAND.match(line.text) if " -" in line.text and _HINT.search(line.text) else None
-        if command and (life.decisive or life.ended):
+        starts = command or ("build" in line.text and _START.search(line.text))
+        if starts and life.decisive and (_has_lived(life) or (command and life.program)):
             life = self._restart()
         if life.first == 0:
             life.first = line.number
@@ -72,20 +75,20 @@ class Reader:
             _command(life, command, ref, line.text)
             return
         stripped, events, pattern = llama_cpp.step(life.state, self._table, self._crashes, line.number, line.text)
-        if any(e.rule in _STARTS for e in events) and life.decisive and _has_lived(life):
-            life = self._restart()
-            life.first = life.last = line.number
-            stripped, events, pattern = llama_cpp.step(life.state, self._table, self._crashes, line.number, line.text)
         for event in events:
             _event(life, event, line.at)
+        if life.state.phases.spans and life.state.phases.spans[-1].last == ref:
+            life.phase_line = (ref, stripped.text)
         if pattern is not None:
             life.keep(ref, stripped.text)
+            life.keep(*life.phase_line)
         if not events:
             _loose(life, stripped.text, ref, line.at)
         sign = life.deaths.see(line.number, stripped.text, _where(life, line.at))
         if sign is not None:
             life.ended = life.ended or sign.kind in ("signal", "exit", "terminate", "assert")
             life.keep(ref, stripped.text)
+            life.keep(*life.phase_line)
             if sign.pid:
                 life.pids.add(sign.pid)
 
