@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import sys
 from collections import Counter
@@ -22,9 +23,11 @@ from stillruns.model.autopsy import Autopsy
 from stillruns.report import autopsy_json
 
 ROOT = Path(__file__).parent.parent
-SHARED = ROOT.parent / "shared" / "data"
+SHARED = Path(os.environ.get("STILLRUNS_SHARED", ROOT.parent / "shared")) / "data"
 FIELDS = ("outcome", "phase", "backend", "component", "target", "requested", "applied")
 GOALS = {"outcome": 0.95, "backend": 0.95, "requested": 0.90, "applied": 0.90, "phase": 0.80, "component": 0.80}
+
+COLUMNS = ("right", "unknown", "wrong", "disputed", "beyond")
 
 WORDS: tuple[tuple[str, str], ...] = (
     ("ggml backend", "ggml backend"),
@@ -39,6 +42,8 @@ WORDS: tuple[tuple[str, str], ...] = (
     ("platform", "hardware"),
 )
 """Words in the labels' free text -> components."""
+
+PLAIN = ("outcome", "phase", "backend", "target")
 
 DISPUTED: dict[tuple[str, str], str] = {}
 """(case, field) -> why the label is not what the program should say."""

@@ -33,7 +33,8 @@ _BENCH_BUILD = re.compile(r"^build: (?P<commit>[0-9a-f]{6,40}) \((?P<build>\d{1,
 _OVERRIDE = re.compile(r"HSA_OVERRIDE_GFX_VERSION\s{0,3}[:=]\s{0,3}\"?(?P<value>\d{1,2}\.\d{1,2}\.\d{1,2})")
 _NAME = re.compile(r"^\s{0,8}Name:\s{1,40}(?P<target>gfx[0-9a-f]{3,5})\b")
 _START = re.compile(
-    r"main: build = \d|(?:^| )build: \d{1,8} \([0-9a-f]+\) with |print_info: build \d|build info \| build="
+    r"main: build = \d|(?:^| )build: \d{1,8} \([0-9a-f]+\) with |"
+    r"print_info: build \d|build info \| build="
 )
 _REPEATS = re.compile(r"^\s{0,4}(?:[!@G0]|\?){24,}\s{0,4}$")
 
