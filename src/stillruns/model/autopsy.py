@@ -47,10 +47,11 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """One thing that went wrong, once. `outcome` None is `unknown`. `frames` are function names, innermost first, and
+    """One thing that went wrong, once. `server` is None for what only the kernel's log shows, `outcome` None is
+    `unknown`. `frames` are function names, innermost first, and
     `signature` is `sig1:...` or None where neither frames nor a key line allow one."""
 
-    server: str
+    server: str | None
     request: str | None
     time: str | None
     outcome: OutcomeKind | None

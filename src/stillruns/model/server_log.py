@@ -72,7 +72,8 @@ class Runner:
     """One load of a model. `engine` is `llama.cpp`, `ollama engine`, `llama runner` or `vllm`.
 
     `backend` and `device` are where its weights went by its own buffer and device lines (UNKNOWN/None when these do
-    not say; CPU only when they say that nothing was offloaded). `settings` maps `context`, `batch`, `ubatch`,
+    not say; CPU only when they say that nothing was offloaded); `backends` all of them where it was split. `settings`
+    maps `context`, `batch`, `ubatch`,
     `flash_attention`, `threads` to the printed text.
     """
 
@@ -85,6 +86,7 @@ class Runner:
     total_layers: int | None = None
     overflowing: int = 0
     backend: Backend = Backend.UNKNOWN
+    backends: tuple[Backend, ...] = ()
     device: str | None = None
     target: str | None = None
     settings: tuple[tuple[str, str], ...] = ()
