@@ -33,7 +33,11 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover
     import tomli as tomllib  # type: ignore[import-not-found,unused-ignore]
 
-_GRAMMAR_FILES: dict[Runtime, tuple[str, ...]] = {Runtime.LLAMA_CPP: ("grammar_llama_cpp.toml",)}
+_GRAMMAR_FILES: dict[Runtime, tuple[str, ...]] = {
+    Runtime.LLAMA_CPP: ("grammar_llama_cpp.toml",),
+    Runtime.OLLAMA: ("grammar_ollama.toml", "grammar_llama_cpp.toml"),
+}
+"""Ollama's runners print llama.cpp's lines, so its grammar holds both; `GrammarRule.runtime` tells them apart."""
 
 
 @cache
