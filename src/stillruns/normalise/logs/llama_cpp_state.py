@@ -72,6 +72,7 @@ class State:
     second_interrupt: bool = False
     prompt_open: bool = False
     loads: int = 0
+    load_ref: Ref | None = None
     notes: list[str] = field(default_factory=list)
 
     def phase(self) -> Phase:
@@ -199,6 +200,7 @@ def _gguf(state: State, event: Event) -> None:
         state.load = Load(path=path, settings=kept, overflow=state.load.overflow)
         state.seen.forget_used()
     state.load.path = path
+    state.load_ref = event.ref
 
 
 def _load_tensors(state: State, event: Event) -> None:
