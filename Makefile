@@ -10,6 +10,7 @@ BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 READY_DEMO := $(VENV)/.ready-demo
 READY_TEST := $(VENV)/.ready-test
+READY_REAL := $(VENV)/.ready-real
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast test-real lint format bench clean
@@ -24,6 +25,9 @@ $(READY_DEMO): pyproject.toml scripts/setup
 $(READY_TEST): pyproject.toml scripts/setup
 	@PYTHON='$(PYTHON)' scripts/setup test
 
+$(READY_REAL): pyproject.toml scripts/setup
+	@PYTHON='$(PYTHON)' scripts/setup real
+
 demo: $(READY_DEMO)
 	@$(BIN)/stillruns demo
 
@@ -33,7 +37,7 @@ test: lint
 test-fast: $(READY_TEST)
 	@$(BIN)/python -m pytest -m "not slow and not real" $(PYTEST_ARGS)
 
-test-real: $(READY_TEST)
+test-real: $(READY_REAL)
 	@$(BIN)/python -m pytest -m real $(PYTEST_ARGS)
 
 lint: $(READY_TEST)

@@ -117,6 +117,7 @@ def main() -> None:
         os.write(2, b"couldn't bind HTTP server socket, hostname: 127.0.0.1\n")
         os._exit(1)
     listener.listen(8)
+    rude = 3 if "rude_health" in manners else 0
     while True:
         peer, _ = listener.accept()
         while True:
@@ -127,6 +128,11 @@ def main() -> None:
                     break
                 data += piece
             if not data:
+                break
+            if data.startswith(b"GET") and rude:
+                rude -= 1
+                if rude == 1:
+                    time.sleep(1.5)
                 break
             if data.startswith(b"GET"):
                 status = b"503 Loading" if "never_ready" in manners else b"200 OK"

@@ -107,6 +107,12 @@ def test_errors_of_a_living_server(manner: str, error: str, plan: Plans, tmp_pat
     assert record.end is not None and record.end.stopped_by_us == "SIGTERM"
 
 
+def test_health_that_fails_at_first(plan: Plans, tmp_path: Path, shelf: Shelf) -> None:
+    """Connections that are dropped or time out while it starts do not keep a server from being seen as ready."""
+    record = run(plan("rude_health"), tmp_path, shelf)
+    assert record.sighting.timed_out == "" and record.exchange is not None and record.exchange.error == ""
+
+
 def test_exit_in_load(plan: Plans, tmp_path: Path, shelf: Shelf) -> None:
     """A server that gives up: its exit status and its last words."""
     record = run(plan("exit_load"), tmp_path, shelf)

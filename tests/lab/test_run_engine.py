@@ -14,6 +14,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from real_parts import llama_server
 from stillruns.store.verify import verify
 
 ROOT = Path(__file__).parents[2]
@@ -168,8 +169,6 @@ def test_ctrl_c_keeps_the_store(tmp_path: Path) -> None:
 @pytest.mark.engine()
 def test_a_changed_binary_is_refused(tmp_path: Path) -> None:
     """A run goes on with the binary that it began with, or as a new run."""
-    from conftest import llama_server
-
     store, original = tmp_path / "store", llama_server()
     assert original is not None
     binary = tmp_path / "llama-server"
@@ -188,8 +187,6 @@ def test_a_changed_binary_is_refused(tmp_path: Path) -> None:
 @pytest.mark.engine()
 def test_once_sees_the_silent_fallback(tmp_path: Path) -> None:
     """`run -- llama-server -ngl 99` without a device: at most 60 lines of Markdown that say it ran on the CPU."""
-    from conftest import llama_server
-
     made = stillruns("run", str(spec(tmp_path, trials=1)), "--store", str(tmp_path / "store"))
     assert made.returncode == 0, made.stderr
     model = next((tmp_path / "store/cache/models").glob("*.gguf"))
@@ -215,8 +212,6 @@ def test_once_sees_the_silent_fallback(tmp_path: Path) -> None:
 @pytest.mark.engine()
 def test_once_of_a_program_that_dies(tmp_path: Path) -> None:
     """A model that is no model: the command's own end is reported, with the line that tells."""
-    from conftest import llama_server
-
     bad = tmp_path / "bad.gguf"
     bad.write_bytes(b"GGUF\x03\x00\x00\x00" + b"\xff" * 64)
     done = stillruns(

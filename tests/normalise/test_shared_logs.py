@@ -15,9 +15,10 @@ from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Offload, ServerFacts
 from stillruns.normalise.logs import llama_cpp
 
-SHARED = Path(__file__).parents[2].parent / "shared" / "data"
-if not SHARED.is_dir():
-    SHARED = Path(__file__).parents[2].parent.parent / "shared" / "data"
+SHARED = next(
+    (folder / "shared" / "data" for folder in Path(__file__).parents if (folder / "shared" / "data").is_dir()),
+    Path("shared"),
+)
 pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="no ../shared/data beside the repository")
 
 H200 = sorted((SHARED / "h200").glob("*.log"))

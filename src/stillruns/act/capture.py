@@ -21,7 +21,7 @@ TAIL = 48 << 20
 """64 MiB a stream in all (DESIGN, rule 6)."""
 
 Echo = Callable[[str, bytes], None]
-"""Called in the reading thread with the stream's name and each piece, for showing it while it runs."""
+"""Called in the reading thread with the stream's name and each piece, to show it while it runs; must not raise."""
 
 
 class Spool:
@@ -33,6 +33,7 @@ class Spool:
         self.problem = ""
         """Empty, or one sentence: what could not be kept and why."""
         self._head, self._tail = head, tail
+        self._finished = False
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
     def write(self, data: bytes) -> None:
@@ -56,14 +57,16 @@ class Spool:
             rest = rest[len(piece) :]
 
     def finish(self) -> Cut | None:
-        """Put the ring in order and close. Returns the cut, or None when everything was kept."""
+        """Put the ring in order and close. Returns the cut, or None when everything was kept; may be called again."""
         capacity = self._head + self._tail
-        if self.total > capacity and not self.problem:
-            try:
-                self._unroll()
-            except OSError as error:
-                self.problem = f"{self.path.name} could not be put in order: {error.strerror}"
-        os.close(self._fd)
+        if not self._finished:
+            self._finished = True
+            if self.total > capacity and not self.problem:
+                try:
+                    self._unroll()
+                except OSError as error:
+                    self.problem = f"{self.path.name} could not be put in order: {error.strerror}"
+            os.close(self._fd)
         if self.total <= capacity:
             return None
         return Cut(head=self._head, dropped=self.total - capacity)
@@ -83,8 +86,9 @@ class Spool:
         whole.replace(self.path)
 
     def early(self, limit: int = 1 << 18) -> bytes:
-        """The first bytes so far, at most `limit`."""
-        return os.pread(self._fd, min(limit, self.total, self._head), 0)
+        """The first bytes in the file, at most `limit`."""
+        with self.path.open("rb") as file:
+            return file.read(min(limit, self._head))
 
 
 class Pump:

@@ -20,7 +20,7 @@ from stillruns.model.process import CoreResult, ProcessEnd
 from stillruns.model.spec import Timeouts
 
 POLL = 0.02
-"""Seconds between looks at a server that is not ready."""
+"""Seconds between looks at a server that is not ready; later a fiftieth of the time that it has taken so far."""
 DRAIN = 2.0
 """Seconds to read on when the server has ended but something still holds its pipes."""
 HUNG_GRACE = 5.0
@@ -129,6 +129,8 @@ class Life:
         finally:
             held = pump.stop(DRAIN if server is not None else 0.0)
             seen.samples, note = sampler.stop() if server is not None else (b"", "")
+            self.stdout.finish()
+            self.stderr.finish()
         if note:
             seen.notes.append(note)
         seen.notes += [f"{name} was still held open by some process and is cut at the end" for name in held]
@@ -179,7 +181,7 @@ class Life:
                     return False
             if listening and peer.get(ask.ready_path, min(1.0, deadline - now + 0.1)).status == 200:
                 return self._is_ours(server, ask)
-            server.wait(POLL)
+            server.wait(min(0.25, max(POLL, (now - server.started) / 50)))
         return False
 
     def _stranger(self, server: Supervised, ask: Ask) -> bool:

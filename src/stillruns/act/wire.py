@@ -97,9 +97,19 @@ class Peer:
         self.address = f"{parts.scheme}://{parts.netloc}"
         self._prefix = parts.path.rstrip("/")
         self._wires = _Wires()
-        kind = urllib3.HTTPSConnectionPool if parts.scheme == "https" else urllib3.HTTPConnectionPool
-        self._pool = kind(parts.hostname, parts.port, maxsize=1, retries=False, block=False)
-        self._pool.ConnectionCls = _remembering(self._wires, parts.scheme)
+        self._scheme, self._host, self._port = parts.scheme, parts.hostname, parts.port
+        self._pool = self._new_pool()
+
+    def _new_pool(self) -> urllib3.HTTPConnectionPool:
+        kind = urllib3.HTTPSConnectionPool if self._scheme == "https" else urllib3.HTTPConnectionPool
+        pool = kind(self._host, self._port, maxsize=1, retries=False, block=False)
+        pool.ConnectionCls = _remembering(self._wires, self._scheme)
+        return pool
+
+    def _renew(self) -> None:
+        """Drop all connections; the next request makes a new one (a closed pool would refuse)."""
+        self._pool.close()
+        self._pool = self._new_pool()
 
     def close(self) -> None:
         """Close all connections."""
@@ -130,12 +140,12 @@ class Peer:
             with contextlib.closing(answer):
                 return Reply(answer.status, dict(answer.headers), answer.read(1 << 20))
         except _FAILURES as error:
-            self._pool.close()
+            self._renew()
             return Reply(None, {}, b"", f"{type(error).__name__}: {error}"[:300])
 
     def listening(self) -> bool:
         """Whether a TCP connection is accepted: far cheaper than a request while nobody listens."""
-        with contextlib.suppress(OSError), socket.create_connection((self._pool.host, self._pool.port or 80), 1.0):
+        with contextlib.suppress(OSError), socket.create_connection((self._host, self._port or 80), 1.0):
             return True
         return False
 
@@ -154,6 +164,7 @@ class Peer:
         `first_token` and `token` are seconds allowed until the first and each further token; `died_at` tells when the
         server's process has ended (monotonic clock).
         """
+        self._renew()  # a kept connection that the server closes at this moment would look like a crash
         guard = _Guard(self._wires, died_at)
         reader = EventReader()
         exchange = _Exchange(time.monotonic(), guard, reader, body, token)
@@ -175,7 +186,7 @@ class Peer:
                     exchange.read(answer)
             except _FAILURES as error:
                 exchange.failed(error)
-        self._pool.close()
+        self._renew()
         return exchange.told()
 
 

@@ -37,8 +37,10 @@ else:  # pragma: no cover
 
 _GRAMMAR_FILES: dict[Runtime, tuple[str, ...]] = {
     Runtime.LLAMA_CPP: ("grammar_llama_cpp.toml",),
+    Runtime.OLLAMA: ("grammar_ollama.toml", "grammar_llama_cpp.toml"),
     Runtime.VLLM: ("grammar_vllm.toml",),
 }
+"""Ollama's runners print llama.cpp's lines, so its grammar holds both; `GrammarRule.runtime` tells them apart."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""`stillruns run SPEC.toml` and `stillruns run -- COMMAND...`."""
+"""`stillruns run SPEC.toml` and `stillruns run -- COMMAND...`: the arguments."""
 
 from __future__ import annotations
 
@@ -6,18 +6,11 @@ from pathlib import Path
 
 import click
 
+from stillruns.cli.late import load
 from stillruns.cli.options import common
-from stillruns.cli.output import emit_json, emit_text
-from stillruns.cli.progress import progress
-from stillruns.errors import ExitCode, UsageError
-from stillruns.lab import once, preparing, running, spec_file
-from stillruns.model.run_result import RunResult
-from stillruns.report import once_text, run_json, run_text
-from stillruns.store.opening import open_store
+from stillruns.errors import UsageError
 
 FAIL_ON = {"crash", "void", "wrong", "refuted"}
-CRASHES = {"crash", "abort", "oom", "device_lost", "hang", "error", "not_ready"}
-"""What `--fail-on crash` means: every end but a clean one and a wrong output."""
 
 
 class RunCommand(click.Command):
@@ -62,41 +55,15 @@ def command(
     if wanted - FAIL_ON:
         raise UsageError(f"--fail-on knows {', '.join(sorted(FAIL_ON))}; not {', '.join(sorted(wanted - FAIL_ON))}")
     argv: tuple[str, ...] | None = ctx.meta.get("stillruns.command")
-    if argv is not None:
-        if spec is not None:
-            raise UsageError("give either a spec, or -- and a command; not both")
-        if not argv:
-            raise UsageError("no command after --; for example: stillruns run -- llama-server -m model.gguf -ngl 99")
-        store = open_store(store_dir)
-        result = once.run(argv, store, keep_running=keep_running, as_is=as_is)
-        emit_json(once_text.document(result)) if as_json else emit_text(once_text.markdown(result))
-        ctx.exit(ExitCode.NO if wanted & once_text.marks(result) else ExitCode.COMPLETE)
-    if spec is None:
+    if argv is None and spec is None:
         raise UsageError("give a spec (stillruns run spec.toml) or a command (stillruns run -- llama-server ...)")
-    asked = spec_file.load(spec)
-    store = open_store(store_dir)
-    with progress() as shown:
-        matrix = running.run(preparing.prepare(asked, store, shown), store, shown, new=new)
-    emit_json(run_json.document(matrix)) if as_json else emit_text(run_text.text(matrix))
-    ctx.exit(exit_code(matrix, wanted))
-
-
-def exit_code(result: RunResult, wanted: set[str]) -> ExitCode:
-    """0 when every cell is decided; 1 when one is void or undecided, or shows what `--fail-on` names."""
-    undecided = any(not c.applied and not c.unverified for c in result.cells)
-    if undecided or not result.complete or any(w.kind == "not tested" for w in result.warnings):
-        return ExitCode.NO
-    return ExitCode.NO if wanted & marks(result) else ExitCode.COMPLETE
-
-
-def marks(result: RunResult) -> set[str]:
-    """Which of `--fail-on`'s words a run earns."""
-    earned = set()
-    for cell in result.cells:
-        if CRASHES & set(cell.outcomes):
-            earned.add("crash")
-        if cell.void:
-            earned.add("void")
-        if "wrong_output" in cell.outcomes:
-            earned.add("wrong")
-    return earned
+    if argv is not None and spec is not None:
+        raise UsageError("give either a spec, or -- and a command; not both")
+    if argv is not None and not argv:
+        raise UsageError("no command after --; for example: stillruns run -- llama-server -m model.gguf -ngl 99")
+    job = load("run_job")
+    if argv is None:
+        ctx.exit(job.matrix(spec, wanted, new=new, as_json=as_json, store_dir=store_dir))
+    ctx.exit(
+        job.command_once(argv, wanted, keep_running=keep_running, as_is=as_is, as_json=as_json, store_dir=store_dir)
+    )

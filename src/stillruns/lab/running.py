@@ -147,7 +147,7 @@ def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = Fal
     with store.writer() as writer:
         if identity is None:
             identity = run_id(datetime.now(timezone.utc), prepared.spec.sha256)
-            writer.append("run_started", identity, _opening(prepared))
+            writer.append("run_started", identity, opening_record(prepared))
         with store.hold(identity), _signals():
             job = Run(prepared, store, writer, identity, progress)
             _report_interrupted(job)
@@ -162,7 +162,7 @@ def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = Fal
     return judge_run(store, identity)
 
 
-def _opening(prepared: Prepared) -> dict[str, object]:
+def opening_record(prepared: Prepared) -> dict[str, object]:
     """The first record of a run: all that is needed to judge it later, on another machine."""
     body: object = msgspec.to_builtins(
         {

@@ -45,7 +45,7 @@ def read(
     patterns, both from the catalogue; `cut` says where a bounded capture lost its middle. Any bytes are read; an
     empty log gives facts in which everything is absent.
     """
-    table, crashes = rule_table(rules), pattern_table(patterns)
+    table, crashes = rule_table(rules).for_log(data), pattern_table(patterns).for_log(data)
     state = State(source)
     for line in lines(data, cut):
         if line.torn and cut and not state.cut_at and not line.unended:
@@ -88,7 +88,7 @@ def facts(state: State) -> ServerFacts:
         verbosity=state.verbosity,
         devices=state.seen.all(),
         backends_loaded=tuple(state.backends),
-        offload=state.load.offload_or_absence(state),
+        offload=state.offload(),
         buffers=tuple(state.load.buffers),
         settings=dict(state.load.settings),
         phases=tuple(state.phases.spans),

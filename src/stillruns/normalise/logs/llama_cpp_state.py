@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from stillruns.model.absence import Absence, AbsenceReason
+from stillruns.model.absence import Absence
 from stillruns.model.backend import Backend, backend_of_device
 from stillruns.model.evidence import Ref
 from stillruns.model.pattern import CrashPattern
 from stillruns.model.phase import Phase
-from stillruns.model.server_facts import Buffer, Event, Offload, PhaseSpan, Timing, Trouble
+from stillruns.model.server_facts import Buffer, Event, Offload, Timing, Trouble
 from stillruns.normalise.logs.llama_cpp_devices import SeenDevices
+from stillruns.normalise.logs.llama_cpp_load import Load, Phases
 from stillruns.normalise.system_info import features
 
 NOTE_PROMPT_OR_DECODE = (
@@ -38,80 +39,11 @@ _AFTER_LOAD = {
     "warmup",
     "slots",
     "model_loaded",
-    "listening",
     "request_start",
 }
 _PURPOSES = {"model": "model", "KV": "kv", "compute": "compute", "output": "output", "RS": "rs", "input": "compute"}
 _MAX_TROUBLES = 200
 """A flood of one error keeps its first lines; how many more there were is a note."""
-
-
-@dataclass
-class Load:
-    """What one load of the model has printed."""
-
-    path: str = ""
-    tensors: bool = False
-    repeating: int | None = None
-    output: bool | None = None
-    offloaded: tuple[int, int, Ref] | None = None
-    buffers: list[Buffer] = field(default_factory=list)
-    settings: dict[str, tuple[str, Ref]] = field(default_factory=dict)
-    overflow: dict[str, int] = field(default_factory=dict)
-    beyond: bool = False
-
-    def offload_or_absence(self, state: State) -> Offload | Absence:
-        """The layers as printed, or why they are not."""
-        if self.offloaded is None:
-            return self._why(state)
-        offloaded, total, ref = self.offloaded
-        output = self.output
-        if output is None and self.repeating is not None:
-            output = False  # the line for the output layer is printed only when it is offloaded
-        repeating = self.repeating
-        if output and offloaded == total and repeating == total - 2:
-            repeating += 1  # b8500 and later take the output layer off a count that left it out already
-        return Offload(offloaded, total, repeating, output, sum(self.overflow.values()), ref)
-
-    def _why(self, state: State) -> Absence:
-        if state.lines == 0:
-            return Absence(AbsenceReason.NOT_COLLECTED, "the log is empty")
-        if not self.tensors and (self.beyond or state.quiet()):
-            return Absence(
-                AbsenceReason.HIDDEN,
-                "the lines of the load are not shown at this verbosity",
-                "start it with -lv 4",
-            )
-        if state.cut_at:
-            return Absence(
-                AbsenceReason.NOT_COLLECTED, "the layer line may lie in the part of the log that was cut out"
-            )
-        if self.beyond:
-            return Absence(
-                AbsenceReason.NOT_COLLECTED,
-                "the load's lines are there without a layer line: it is printed only when a GPU backend is loaded",
-            )
-        return Absence(AbsenceReason.NOT_COLLECTED, f"the log ends before the layer line, in {state.phase().value}")
-
-
-@dataclass
-class Phases:
-    """The spans so far, and the phase that the server is in (None: not known, or idle)."""
-
-    spans: list[PhaseSpan] = field(default_factory=list)
-    current: Phase | None = None
-
-    def mark(self, phase: Phase, ref: Ref) -> None:
-        """A line that tells `phase`."""
-        if self.current is phase and self.spans:
-            self.spans[-1] = replace(self.spans[-1], last=ref)
-        else:
-            self.spans.append(PhaseSpan(phase, ref, ref))
-        self.current = phase
-
-    def idle(self) -> None:
-        """The server waits."""
-        self.current = None
 
 
 @dataclass
@@ -181,7 +113,9 @@ class State:
             self.phases.mark(phase, event.ref)
 
     def trouble(self, pattern: CrashPattern, match: re.Match[str], ref: Ref, text: str) -> None:
-        """A line that a crash pattern explains."""
+        """A line that a crash pattern explains; none counts after a second stop signal (NOTE_SECOND_INTERRUPT)."""
+        if self.second_interrupt:
+            return
         if len(self.troubles) >= _MAX_TROUBLES:
             self.troubles_left_out += 1
             return
@@ -198,6 +132,10 @@ class State:
                 device=device,
             )
         )
+
+    def offload(self) -> Offload | Absence:
+        """The layers of the load that counts, or why they are not there."""
+        return self.load.offload_or_absence(self.lines, self.quiet(), self.cut_at is not None, self.phase())
 
     def hidden(self) -> tuple[str, ...]:
         """What the verbosity does not show."""
@@ -314,6 +252,12 @@ def _model_loaded(state: State, event: Event) -> None:
     state.side_load = False
 
 
+def _listening(state: State, event: Event) -> None:
+    """Builds without a `model loaded` line listen after the load; those that listen first have it."""
+    if state.load.beyond and state.model_loaded is None:
+        _model_loaded(state, event)
+
+
 def _cleanup(state: State, event: Event) -> None:
     if state.model_loaded or event.rule == "log-end":
         state.clean_end = event.ref
@@ -380,6 +324,7 @@ _HANDLERS: dict[str, Callable[[State, Event], object]] = {
     "setting": _setting,
     "flash_attention": _flash_attention,
     "model_loaded": _model_loaded,
+    "listening": _listening,
     "cleanup": _cleanup,
     "second_interrupt": _second_interrupt,
     "request_start": _request_start,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Generic, Protocol, TypeVar
 
@@ -27,26 +26,45 @@ _MEMO = 4096
 """How many distinct line texts are remembered as matching nothing: floods repeat themselves."""
 
 
-@dataclass
+_Group = tuple[str, list[tuple[int, re.Pattern[str], E]]]
+
+_REWRITTEN = (b"\x1b", b"\x00", b"\r", b"INFO [", b"WARN [", b"ERR [", b"{")
+"""Bytes whose lines are rewritten before they are matched: in such a log an anchor may only appear afterwards."""
+
+
 class Table(Generic[E]):
     """Entries by anchor: a line is tried only against the entries whose anchor it contains."""
 
-    entries: tuple[E, ...]
-    _by_anchor: list[tuple[str, list[tuple[int, re.Pattern[str], E]]]] = field(init=False)
-    _nothing: OrderedDict[str, None] = field(init=False, default_factory=OrderedDict)
+    def __init__(self, entries: tuple[E, ...]) -> None:
+        groups: dict[str, list[tuple[int, re.Pattern[str], E]]] = {}
+        for order, entry in enumerate(entries):
+            groups.setdefault(entry.anchor, []).append((order, re.compile(entry.regex), entry))
+        self._groups: list[_Group[E]] = list(groups.items())
 
-    def __post_init__(self) -> None:
-        by_anchor: dict[str, list[tuple[int, re.Pattern[str], E]]] = {}
-        for order, entry in enumerate(self.entries):
-            by_anchor.setdefault(entry.anchor, []).append((order, re.compile(entry.regex), entry))
-        self._by_anchor = list(by_anchor.items())
+    def for_log(self, data: bytes) -> Matcher[E]:
+        """A matcher for this log: anchors that occur nowhere in it are not looked for in every line."""
+        if any(sign in data for sign in _REWRITTEN):
+            return Matcher(self._groups)
+        return Matcher([group for group in self._groups if group[0].encode() in data])
+
+    def matches(self, text: str) -> list[tuple[E, re.Match[str]]]:
+        """Every entry that matches one line, in catalogue order."""
+        return Matcher(self._groups).matches(text)
+
+
+class Matcher(Generic[E]):
+    """The entries that one log may need, and a memory of the texts that matched nothing."""
+
+    def __init__(self, groups: list[_Group[E]]) -> None:
+        self._groups = groups
+        self._nothing: OrderedDict[str, None] = OrderedDict()
 
     def matches(self, text: str) -> list[tuple[E, re.Match[str]]]:
         """Every entry that matches, in catalogue order."""
         if text in self._nothing:
             return []
         found = []
-        for anchor, group in self._by_anchor:
+        for anchor, group in self._groups:
             if anchor in text:
                 for order, compiled, entry in group:
                     match = compiled.search(text)
@@ -72,7 +90,9 @@ def pattern_table(patterns: tuple[CrashPattern, ...]) -> Table[CrashPattern]:
     return Table(tuple(sorted(patterns, key=lambda p: (-p.rank, p.id))))
 
 
-def best_pattern(table: Table[CrashPattern], text: str) -> tuple[CrashPattern, re.Match[str]] | None:
+def best_pattern(
+    table: Table[CrashPattern] | Matcher[CrashPattern], text: str
+) -> tuple[CrashPattern, re.Match[str]] | None:
     """The most telling pattern that explains the line, or None; `harmless_when` excepts lines."""
     for pattern, match in table.matches(text):
         if not pattern.harmless_when or not re.search(pattern.harmless_when, text):

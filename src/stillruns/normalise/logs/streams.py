@@ -18,7 +18,7 @@ from stillruns.model.kernel_log import KernelEvent
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.server_log import LogLine, Note, ServerLog
 from stillruns.normalise.crash import signs
-from stillruns.normalise.logs import kernel, llama_cpp_server, vllm
+from stillruns.normalise.logs import kernel, llama_cpp_server, ollama, vllm
 from stillruns.normalise.logs.envelope import KERNEL, Opened, open_line
 from stillruns.normalise.logs.reader import Line
 from stillruns.normalise.logs.seam import LogReader, Opener
@@ -220,4 +220,8 @@ def _empty(server: ServerLog) -> bool:
 
 def default_openers() -> dict[Runtime, Opener]:
     """Runtime -> Reader."""
-    return {Runtime.LLAMA_CPP: llama_cpp_server.Reader, Runtime.VLLM: vllm.Reader}
+    return {
+        Runtime.LLAMA_CPP: llama_cpp_server.Reader,
+        Runtime.OLLAMA: ollama.Reader,
+        Runtime.VLLM: vllm.Reader,
+    }

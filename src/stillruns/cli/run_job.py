@@ -1,0 +1,57 @@
+"""What `stillruns run` does once its arguments are read; loaded late, so that `--help` costs little."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stillruns.cli.output import emit_json, emit_text
+from stillruns.cli.progress import progress
+from stillruns.errors import ExitCode
+from stillruns.lab import once, preparing, running, spec_file
+from stillruns.model.run_result import RunResult
+from stillruns.report import once_text, run_json, run_text
+from stillruns.store.opening import open_store
+
+CRASHES = {"crash", "abort", "oom", "device_lost", "hang", "error", "not_ready"}
+"""What `--fail-on crash` means: every end but a clean one and a wrong output."""
+
+
+def command_once(
+    argv: tuple[str, ...], wanted: set[str], *, keep_running: bool, as_is: bool, as_json: bool, store_dir: Path | None
+) -> ExitCode:
+    """`stillruns run -- COMMAND`: 0 whatever it shows, 1 when it shows what `wanted` names."""
+    with open_store(store_dir) as store:
+        result = once.run(argv, store, keep_running=keep_running, as_is=as_is)
+    emit_json(once_text.document(result)) if as_json else emit_text(once_text.markdown(result))
+    return ExitCode.NO if wanted & once_text.marks(result) else ExitCode.COMPLETE
+
+
+def matrix(spec: Path, wanted: set[str], *, new: bool, as_json: bool, store_dir: Path | None) -> ExitCode:
+    """`stillruns run SPEC.toml`."""
+    asked = spec_file.load(spec)
+    with open_store(store_dir) as store:
+        with progress() as shown:
+            result = running.run(preparing.prepare(asked, store, shown), store, shown, new=new)
+        emit_json(run_json.document(result)) if as_json else emit_text(run_text.text(result))
+    return exit_code(result, wanted)
+
+
+def exit_code(result: RunResult, wanted: set[str]) -> ExitCode:
+    """0 when every cell is decided; 1 when one is void or undecided, or shows what `--fail-on` names."""
+    undecided = any(not c.applied and not c.unverified for c in result.cells)
+    if undecided or not result.complete or any(w.kind == "not tested" for w in result.warnings):
+        return ExitCode.NO
+    return ExitCode.NO if wanted & marks(result) else ExitCode.COMPLETE
+
+
+def marks(result: RunResult) -> set[str]:
+    """Which of `--fail-on`'s words a run earns."""
+    earned = set()
+    for cell in result.cells:
+        if CRASHES & set(cell.outcomes):
+            earned.add("crash")
+        if cell.void:
+            earned.add("void")
+        if "wrong_output" in cell.outcomes:
+            earned.add("wrong")
+    return earned
