@@ -64,6 +64,7 @@ class Tally:
                 self.lines.append(f"  beyond   {case} {name}: label says unknown, program says {got}")
             return
         wanted = expected if isinstance(expected, list) else [expected]
+        wanted = [*wanted, "auto"] if -1 in wanted else wanted
         values = got if isinstance(got, list) else [got]
         if got in (None, "unknown") or values == ["unknown"] or not values:
             verdict = "unknown"

@@ -6,16 +6,17 @@ to. Every field is taken from lines that tell it; a field that none tells is unk
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from stillruns.judge import incident_fields, incident_words
+from stillruns.judge import fallbacks, incident_fields, incident_words
 from stillruns.judge.incident_group import Group, groups, line_of, request_of, runner_of
 from stillruns.judge.incident_kernel import leftover, of_group
 from stillruns.judge.kernel_incident import kernel_backend, kernel_only
 from stillruns.judge.signature import signature, telling
 from stillruns.model.autopsy import Confidence, Excerpt, Incident
-from stillruns.model.backend import Backend
+from stillruns.model.backend import Backend, Runtime
 from stillruns.model.card import CardName
 from stillruns.model.component import Component
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
@@ -26,6 +27,7 @@ from stillruns.model.server_facts import Trouble
 from stillruns.model.server_log import Ending, LogDevice, Note, Runner, ServerLog
 from stillruns.model.workaround import KnownIssue, Workaround
 
+_BUSY = (Phase.LOAD, Phase.RESERVE, Phase.WARMUP, Phase.PROMPT)
 _CAUSES = (OutcomeKind.OOM, OutcomeKind.DEVICE_LOST, OutcomeKind.HANG)
 _CAUSE_RANK = 70
 _KEY_RANK = 60
@@ -52,6 +54,8 @@ def judge(
     alone = len(servers) <= 1
     for server in servers:
         found, survived = groups(server, known.patterns)
+        if not found:
+            found = _quiet(server)
         for group in found:
             source = _source(group)
             kernel = of_group(group, server, events, source, alone)
@@ -61,6 +65,22 @@ def judge(
     for run in leftover(events, used):
         incidents.append(kernel_only(run))
     return tuple(incidents), tuple(notes)
+
+
+def _quiet(server: ServerLog) -> list[Group]:
+    """A server without a line of trouble: it may still have fallen back to the CPU, or its log ends in mid work."""
+    lost = fallbacks.ending(server)
+    group = Group()
+    if lost is not None:
+        group.add(line_of(lost[0].ref), lost[0])
+        group.lost = lost[1]
+    elif server.last_phase in _BUSY and server.runtime is not Runtime.LLAMA_CPP and not server.clean_end:
+        last = server.phases[-1].last
+        if any(line_of(r.last) > line_of(last) for r in server.requests):
+            return []
+        text = dict(server.texts).get(last, f"the log ends in {server.last_phase.value}")
+        group.add(line_of(last), Ending("cut", last, text, phase=server.last_phase, phase_ref=last))
+    return [group] if group.endings else []
 
 
 def _source(group: Group) -> str:
@@ -84,10 +104,12 @@ def _incident(server: ServerLog, group: Group, kernel: tuple[KernelEvent, ...], 
     phase = _phase(group, top, outcome, known.patterns)
     frames = next((telling(e.frames) for e in group.endings if e.frames), ())
     on = incident_fields.backend(server, runner, group, frames)
-    on = kernel_backend(on, kernel)
+    on = group.lost if group.lost is not Backend.UNKNOWN else kernel_backend(on, kernel)
     device = incident_fields.device(server, runner, on, top.device if top else None)
     target, remark = incident_fields.target(device, server, known.cards)
+    target = _named_target(pattern, top) or target
     parts = incident_fields.components(pattern, outcome, frames, on, kernel, device.driver if device else "")
+    parts = incident_fields.context(parts, server, outcome, pattern)
     key = _key(group, top, kernel)
     sign = signature(signal or _implied(group), frames, key.text if key else "")
     explanation = incident_words.explain(
@@ -134,6 +156,14 @@ def _incident(server: ServerLog, group: Group, kernel: tuple[KernelEvent, ...], 
 def _top(group: Group, patterns: Mapping[str, CrashPattern]) -> Trouble | None:
     """The most telling line of trouble; of equals, the first."""
     return max(group.troubles, key=lambda t: (t.rank, -line_of(t.ref)), default=None)
+
+
+def _named_target(pattern: CrashPattern | None, top: Trouble | None) -> str | None:
+    """The target that the deciding line itself names (`GPU arch : gfx906`)."""
+    if pattern is None or top is None or "(?P<target>" not in pattern.regex:
+        return None
+    found = re.search(pattern.regex, top.text)
+    return found["target"] if found else None
 
 
 def _signal(group: Group, kernel: tuple[KernelEvent, ...]) -> str | None:

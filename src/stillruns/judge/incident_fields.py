@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from stillruns.judge.components import MODULES
 from stillruns.judge.incident_group import Group, line_of
-from stillruns.model.backend import Backend, backend_of_device
+from stillruns.model.backend import Backend, Runtime, backend_of_device
 from stillruns.model.card import CardName
 from stillruns.model.component import Component
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
@@ -64,6 +64,7 @@ def backend(server: ServerLog, runner: Runner | None, group: Group, frames: tupl
     `CUDA error` alone decides nothing: ROCm builds said so until 2025, and PyTorch's NCCL still does.
     """
     texts = [t.text for t in group.troubles] + [e.text for e in group.endings]
+    texts += [text for ref, text in server.texts if group.first <= line_of(ref) <= group.last + 5]
     for text in texts:
         for form, found in _TEXTS:
             if form.search(text):
@@ -120,10 +121,13 @@ def _by_frames(frames: tuple[Frame, ...]) -> Backend:
 
 def device(server: ServerLog, runner: Runner | None, on: Backend, named: str | None) -> LogDevice | None:
     """The device that was used: the one named, the runner's, or the only one of the backend."""
-    for name in (named, runner.device if runner else None):
+    split = runner is not None and len(runner.backends) > 1
+    for name in (named, runner.device if runner and not split else None):
         for candidate in server.devices:
             if name and candidate.name == name:
                 return candidate
+    if runner is not None and len(runner.backends) > 1:
+        return None
     mine = [d for d in server.devices if d.backend is on]
     if on in (Backend.UNKNOWN, Backend.CPU):
         mine = [d for d in server.devices if d.backend is not Backend.CPU]
@@ -185,7 +189,7 @@ def components(
     """Candidates, most likely first: the deciding pattern's, else the innermost frame's, else the backend's."""
     found: list[Component] = []
     for event in kernel:
-        if event.kind in (KernelEventKind.RAS, KernelEventKind.EEPROM, KernelEventKind.XID):
+        if event.kind in (KernelEventKind.RAS, KernelEventKind.XID):
             found.append(Component.HARDWARE)
         if event.module:
             found += _module(event.module)
@@ -202,6 +206,24 @@ def components(
         # AMDVLK and the closed driver refuse allocations that RADV grants; they are the first to exchange
         found = [Component.VULKAN_DRIVER, *found]
     return tuple(dict.fromkeys(found)) or (Component.UNKNOWN,)
+
+
+_NO_CODE = ("gpu-no-kernel-image", "gpu-invalid-device-function", "hip-no-binary", "hip-no-code-object")
+
+
+def context(
+    parts: tuple[Component, ...], server: ServerLog, outcome: OutcomeKind | None, top: CrashPattern | None
+) -> tuple[Component, ...]:
+    """What the server adds to the candidates: Ollama ships the build and estimates the memory; an override for
+    another chip than the one the log names is the first thing to doubt."""
+    found = list(parts)
+    if server.runtime is Runtime.OLLAMA:
+        ships = top is not None and top.id in _NO_CODE
+        if ships or outcome is OutcomeKind.OOM:
+            found.append(Component.OLLAMA)
+    if any(n.kind == "override" for n in server.notes) and top is not None and top.outcome is OutcomeKind.ABORT:
+        found = [Component.CONFIGURATION, *found]
+    return tuple(dict.fromkeys(found))
 
 
 def _module(name: str) -> tuple[Component, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from stillruns.model.backend import Backend
 from stillruns.model.evidence import Ref
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.pattern import CrashPattern
@@ -47,6 +48,8 @@ class Group:
     troubles: list[Trouble] = field(default_factory=list)
     first: int = 0
     last: int = 0
+    lost: Backend = Backend.UNKNOWN
+    """Of a fallback: the backend that did nothing."""
 
     def add(self, line: int, sign: Ending | Trouble) -> None:
         """The next sign."""

@@ -29,6 +29,7 @@ class Life:
     override: Ref | None = None
     named_target: tuple[str, Ref] | None = None
     phase_line: tuple[Ref, str] = ("", "")
+    after: int = 0
     texts: dict[Ref, str] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
     phased: frozenset[str] = frozenset()

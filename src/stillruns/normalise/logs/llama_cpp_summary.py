@@ -309,7 +309,7 @@ def _cut(endings: tuple[Ending, ...], life: Life, facts: ServerFacts) -> tuple[E
     if endings or facts.troubles or facts.last_phase not in busy or not life.decisive or life.bench_rows:
         return endings
     span = facts.phases[-1] if facts.phases else None
-    if span is None or facts.clean_end:
+    if span is None or facts.clean_end or _doubtful(facts.last_phase, life, facts):
         return endings
     ref, said = life.phase_line
     text = visible(said) if ref == span.last else f"the log ends in {facts.last_phase.value}"

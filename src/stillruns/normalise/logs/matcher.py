@@ -47,6 +47,10 @@ class Table(Generic[E]):
             return Matcher(self._groups)
         return Matcher([group for group in self._groups if group[0].encode() in data])
 
+    def matcher(self) -> Matcher[E]:
+        """A matcher for a stream, whose whole is not known beforehand."""
+        return Matcher(self._groups)
+
     def matches(self, text: str) -> list[tuple[E, re.Match[str]]]:
         """Every entry that matches one line, in catalogue order."""
         return Matcher(self._groups).matches(text)

@@ -124,6 +124,14 @@ class OllamaState:
         """The runner that a line of the server speaks of; one that began before the log if need be."""
         return self.latest() or self._implicit(event)
 
+    def loading(self, event: Event) -> Load:
+        """The runner that is being loaded. A load's line after the last runner became ready belongs to one whose
+        start the log does not show: lines were left out of an excerpt."""
+        load = self.latest()
+        if load is None or load.ready is not None:
+            load = self.child = self._implicit(event)
+        return load
+
     def _implicit(self, event: Event) -> Load:
         return self.add_load(event.ref, "ollama engine" if "source=" in event.text else "llama runner")
 
@@ -272,13 +280,13 @@ def _load_request(state: OllamaState, event: Event) -> None:
 
 
 def _offloaded(state: OllamaState, event: Event) -> None:
-    load = state.load_of(event)
+    load = state.loading(event)
     load.offloaded = (int(event.fields["offloaded"]), int(event.fields["total"]), event.ref)
 
 
 def _memory(state: OllamaState, event: Event) -> None:
     if event.fields["kind"] == "model weights":
-        weights = state.load_of(event).weights
+        weights = state.loading(event).weights
         if len(weights) < 64:
             weights.append((event.fields["device"], event.ref))
 
