@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from stillruns.judge.incident_group import line_of
 from stillruns.model.backend import Backend
 from stillruns.model.phase import Phase
 from stillruns.model.server_log import Ending, ServerLog
 
-_FAILED = re.compile(r"failure during (?:llama-server )?GPU discovery|GPU discovery watchdog timed out")
 _LIBRARIES = (("rocm", Backend.ROCM), ("vulkan", Backend.VULKAN), ("cuda", Backend.CUDA))
 
 
@@ -20,7 +17,7 @@ def ending(server: ServerLog) -> tuple[Ending, Backend] | None:
     if not notes or any(d.backend not in (Backend.CPU, Backend.UNKNOWN) for d in server.devices):
         return None
     texts = dict(server.texts)
-    failed = [(ref, text) for ref, text in server.texts if _FAILED.search(text)]
+    failed = [(ref, texts.get(ref, "")) for n in server.notes if n.kind == "discovery" for ref in n.refs]
     before = [pair for pair in failed if line_of(pair[0]) < line_of(notes[-1].refs[0])]
     if not before:
         return None

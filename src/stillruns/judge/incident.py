@@ -74,7 +74,7 @@ def _quiet(server: ServerLog) -> list[Group]:
     if lost is not None:
         group.add(line_of(lost[0].ref), lost[0])
         group.lost = lost[1]
-    elif server.last_phase in _BUSY and server.runtime is not Runtime.LLAMA_CPP and not server.clean_end:
+    elif server.last_phase in _BUSY and server.runtime in (Runtime.OLLAMA, Runtime.VLLM) and not server.clean_end:
         last = server.phases[-1].last
         if any(line_of(r.last) > line_of(last) for r in server.requests):
             return []

@@ -106,6 +106,8 @@ class Reader:
         if self._after:
             self._after -= 1
             state.texts.setdefault(ref, visible(text))
+            if len(state.around) < 2000:
+                state.around.add(ref)
         seen: set[str] = set()
         for rule, match in self._llama.matches(stripped.text):
             if rule.event in seen:

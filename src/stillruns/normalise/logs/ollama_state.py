@@ -58,6 +58,8 @@ class OllamaState:
     deaths: Deaths = field(default_factory=Deaths)
     notes: list[Note] = field(default_factory=list)
     texts: dict[Ref, str] = field(default_factory=dict)
+    around: set[Ref] = field(default_factory=set)
+    """Lines just after a line of trouble: they say where it was."""
 
     def latest(self) -> Load | None:
         """The runner that was started last."""
@@ -203,6 +205,8 @@ def _discovery_failed(state: OllamaState, event: Event) -> None:
             "probes that time out; this is not where the fault was",
             event.ref,
         )
+    else:
+        state.note("discovery", "a probe of the GPUs failed: devices that it was to find may be missing", event.ref)
 
 
 def _runner_start(state: OllamaState, event: Event) -> None:
