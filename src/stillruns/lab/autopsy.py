@@ -57,12 +57,15 @@ def perform(paths: tuple[str, ...], stdin: BinaryIO) -> Autopsy:
     return conclude(whole, catalogue)
 
 
-def knowledge() -> Knowledge:
-    """The catalogue, as the judge wants it."""
+def knowledge(servers: tuple[ServerLog, ...] = ()) -> Knowledge:
+    """The catalogue, as the judge wants it; without the parts that these servers have no use for."""
+    patterns = {p.id: p for p in load.patterns()}
+    met = [patterns[t.pattern] for s in servers for t in s.troubles if t.pattern in patterns]
+    died = bool(met) or any(s.endings for s in servers)
     return Knowledge(
-        patterns={p.id: p for p in load.patterns()},
-        workarounds={w.id: w for w in load.workarounds()},
-        issues=load.known_issues(),
+        patterns=patterns,
+        workarounds={w.id: w for w in load.workarounds()} if any(p.workarounds for p in met) else {},
+        issues=load.known_issues() if died else (),
         cards=load.card_names(),
     )
 
@@ -74,7 +77,7 @@ def conclude(whole: _Whole, catalogue: Catalogue) -> Autopsy:
     supervisor = [entry for found in whole.found for entry in found.supervisor]
     servers = _supervised(servers, supervisor)
     kernel: tuple[KernelEvent, ...] = tuple(event for found in whole.found for event in found.kernel)
-    incidents, notes = incident.judge(tuple(servers), kernel, knowledge())
+    incidents, notes = incident.judge(tuple(servers), kernel, knowledge(tuple(servers)))
     warnings = [*whole.warnings, *(n for found in whole.found for n in found.notes)]
     warnings += [replace(n, text=f"{s.id}: {n.text}") for s in servers for n in s.notes]
     return Autopsy(tuple(whole.sources), tuple(servers), incidents, (*warnings, *notes))
