@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from stillruns.judge.components import MODULES
 from stillruns.judge.incident_group import Group, line_of
+from stillruns.judge.modules import MODULES
 from stillruns.model.backend import Backend, Runtime, backend_of_device
 from stillruns.model.card import CardName
 from stillruns.model.component import Component
