@@ -92,6 +92,8 @@ class Runner:
     settings: tuple[tuple[str, str], ...] = ()
     ready: Ref | None = None
     refs: tuple[Ref, ...] = ()
+    at: str = ""
+    """When it was started, as printed (ISO 8601), or empty."""
 
 
 @dataclass(frozen=True, slots=True)

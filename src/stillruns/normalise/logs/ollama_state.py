@@ -136,6 +136,7 @@ class OllamaState:
             line=int(ref.rpartition("L")[2]),
             at=self.now,
             llama=LlamaState(self.source),
+            clock=self.at,
         )
         if len(self.loads) >= MAX_RUNNERS:
             self.loads.pop(0)
@@ -283,6 +284,18 @@ def _memory(state: OllamaState, event: Event) -> None:
             weights.append((event.fields["device"], event.ref))
 
 
+def _gpu_memory(state: OllamaState, event: Event) -> None:
+    """What was free on a device before the load; with several devices, each."""
+    load = state.latest()
+    if load is None or load.ready:
+        return
+    known = slog.attributes(event.fields["attributes"])
+    shown = f"{known.get('library', '')} {known.get('available', '')}".strip()
+    before = load.settings.get("device_free", "")
+    if len(before) < 200:
+        load.settings["device_free"] = f"{before}, {shown}" if before else shown
+
+
 def _ready(state: OllamaState, event: Event) -> None:
     load = state.load_of(event)
     load.ready = load.ready or event.ref
@@ -391,6 +404,7 @@ _HANDLERS: dict[str, _Handler] = {
     "load_request": _load_request,
     "offloaded_engine": _offloaded,
     "memory": _memory,
+    "gpu_memory": _gpu_memory,
     "ready": _ready,
     "loaded_runners": _loaded_runners,
     "option_dropped": _option_dropped,
