@@ -24,8 +24,8 @@ from stillruns.store.store import Store
 def command(
     runs: tuple[str, ...], as_text: bool, trials: bool, list_runs: bool, as_json: bool, store_dir: Path | None
 ) -> None:
-    """Print the table of each RUN: an id, a unique beginning of one, or the name of an imported study (the newest
-    when none is given)."""
+    """Print the table of each RUN: an id, a unique beginning of one, or the name of an imported study or
+    of one of its run folders (the newest when none is given)."""
     store = open_store(store_dir, create=False)
     known = store.runs()
     if list_runs:
@@ -48,6 +48,7 @@ def command(
 def _wanted(store: Store, runs: tuple[str, ...]) -> list[tuple[str, list[str]]]:
     """(run, no members) of each matrix, (study, its runs) of each imported one."""
     studies = studying.names(store)
+    folders = studying.folders(store)
     imported = {run: study for study, members in studies.items() for run in members}
     if not runs:
         newest = studying.newest(store)
@@ -57,6 +58,6 @@ def _wanted(store: Store, runs: tuple[str, ...]) -> list[tuple[str, list[str]]]:
         if name in studies:
             found.append((name, studies[name]))
             continue
-        run = judging.resolve_run(store, name)
+        run = folders[name] if name in folders else judging.resolve_run(store, name)
         found.append((imported[run], [run]) if run in imported else (run, []))
     return found

@@ -14,8 +14,7 @@ from stillruns.model.backend import Backend
 from stillruns.model.evidence import Ref
 from stillruns.model.layers import compare
 from stillruns.model.outcome import OutcomeKind
-from stillruns.model.phase import Phase
-from stillruns.model.server_log import Ending, LogRequest, Runner, ServerLog
+from stillruns.model.server_log import Ending, Layers, LogRequest, Runner, ServerLog
 from stillruns.model.worklog import ClientRecord, ClientRun, Death, Probe, StudyRequest
 
 OVERHEAD = 0.25
@@ -147,7 +146,8 @@ def _applied(record: ClientRecord, request: LogRequest, runner: Runner | None) -
         return Answer.UNKNOWN, f"the client set no num_gpu; {got}/{total} layers were offloaded"
     if not request.reused:
         if request.requested_layers is not None and request.requested_layers != record.asked:
-            return Answer.NO, f"the client asked {record.asked}, the server was asked {request.requested_layers}"
+            server = _shown(request.requested_layers)
+            return Answer.NO, f"the client asked num_gpu={_shown(record.asked)}, the server was asked {server}"
         return (
             (request.applied, request.why)
             if request.requested_layers is not None
@@ -160,9 +160,14 @@ def _applied(record: ClientRecord, request: LogRequest, runner: Runner | None) -
         return Answer.UNKNOWN, request.why
     return (
         Answer.NO,
-        f"asked {record.asked}, but no load was started: the runner loaded for {runner.requested_layers} at "
-        f"{runner.started}, with {got}/{total} layers, served it",
+        f"asked num_gpu={_shown(record.asked)}, but no load was started: the runner loaded for "
+        f"num_gpu={_shown(runner.requested_layers)} at {runner.started}, with {got}/{total} layers, served it",
     )
+
+
+def _shown(asked: Layers) -> str:
+    """num_gpu as it is written: a negative number leaves it to the server."""
+    return "-1" if asked == "auto" else str(asked)
 
 
 def _outcome(record: ClientRecord, request: LogRequest, ending: Ending | None, death: Death | None) -> OutcomeKind:
@@ -173,8 +178,3 @@ def _outcome(record: ClientRecord, request: LogRequest, ending: Ending | None, d
     if request.status is not None and request.status >= 400:
         return OutcomeKind.ERROR
     return _client_outcome(record)
-
-
-def plain_death(ending: Ending, signature: str | None, after_load: float | None) -> Death:
-    """An ending as it stands, without candidates."""
-    return Death(ending.ref, ending.signal, ending.phase or Phase.UNKNOWN, signature, (), after_load)

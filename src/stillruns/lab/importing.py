@@ -18,7 +18,7 @@ from stillruns.model.evidence import Evidence
 from stillruns.model.exchange import Exchange
 from stillruns.model.imported import Import, Imported
 from stillruns.model.trial import Sighting, TrialRecord
-from stillruns.model.worklog import ClientRecord, ClientRun
+from stillruns.model.worklog import ClientRun
 from stillruns.normalise import worklog
 from stillruns.store.ids import digest, run_id
 from stillruns.store.journal import Writer
@@ -112,8 +112,8 @@ def _one(
         else "none: taken as UTC",
     }
     writer.append("run_started", identity, body)
-    for record in client.records:
-        trial = _trial(identity, client, record, files, zone)
+    for index in range(len(client.records)):
+        trial = _trial(identity, client, index, files, zone)
         writer.append("trial_ended", identity, {"trial": trial.trial, "record": encode_trial(trial)})
     writer.append("run_ended", identity, {"imported": True})
     return Imported(folder.name, identity, len(client.records), len(blobs), left_out=folder.left_out)
@@ -139,17 +139,18 @@ def _moment(local: str, zone: str) -> datetime:
     return moment.replace(tzinfo=timezone.utc)
 
 
-def _trial(run: str, client: ClientRun, record: ClientRecord, files: tuple[Evidence, ...], zone: str) -> TrialRecord:
+def _trial(run: str, client: ClientRun, index: int, files: tuple[Evidence, ...], zone: str) -> TrialRecord:
     """One request of the client as a trial: of the run's files, those that belong to it or to the whole run."""
+    record = client.records[index]
     response = f"{client.name}/responses/{record.response_file}" if record.response_file else ""
     body = next((e.id for e in files if e.source == response), None)
     seconds = record.seconds or 0.0
     status = record.http_status or (200 if record.status == "ok" else None)
     return TrialRecord(
-        trial=f"{run}.{record.epoch:04d}",
+        trial=f"{run}.{index + 1:04d}",
         run=run,
         cell=f"num_gpu={'-1' if record.asked == 'auto' else record.asked}",
-        index=record.epoch,
+        index=index,
         started=_moment(record.started, zone).astimezone(timezone.utc).isoformat() if record.started else "",
         ended="",
         argv=(),

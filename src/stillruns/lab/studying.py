@@ -10,10 +10,15 @@ from stillruns.judge import study as judge_study
 from stillruns.judge import study_findings, worklog
 from stillruns.lab import importing
 from stillruns.model.absence import Absence
+from stillruns.model.applied import Answer, Applied, FactorApplied
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.component import Component
 from stillruns.model.evidence import Ref
+from stillruns.model.outcome import Outcome
+from stillruns.model.phase import Phase
 from stillruns.model.server_log import Ending, Runner, ServerLog
+from stillruns.model.trial import TrialRecord
+from stillruns.model.verdict import TrialVerdict
 from stillruns.model.worklog import Death, Probe, Study, StudyRequest
 from stillruns.normalise import worklog as files
 from stillruns.normalise.crash import frames
@@ -30,6 +35,15 @@ def names(store: Store) -> dict[str, list[str]]:
         if record.body.get("form") == importing.FORM:
             found.setdefault(str(record.body.get("study", "")), []).append(record.run)
     return {study: sorted(set(runs)) for study, runs in found.items()}
+
+
+def folders(store: Store) -> dict[str, str]:
+    """Name of a run folder -> its run in the store; of two imports of one name, the last."""
+    return {
+        str(record.body["name"]): record.run
+        for record in store.records(kind="run_started")
+        if record.body.get("form") == importing.FORM
+    }
 
 
 def newest(store: Store) -> str:
@@ -59,6 +73,44 @@ def judge(store: Store, name: str, runs: Sequence[str]) -> Study:
         requests=tuple(requests),
         cells=judge_study.cells(requests),
         findings=study_findings.findings(requests, silent),
+    )
+
+
+def verdict(store: Store, record: TrialRecord) -> TrialVerdict:
+    """One imported request, judged as a trial is. Raises UsageError when its run has no such request any more."""
+    requests = _Folder(store, record.run).requests()
+    if record.index >= len(requests):
+        raise UsageError(f"{record.trial}: its run's result.json holds no request {record.index + 1}")
+    found = requests[record.index]
+    got = f"{found.applied_layers}/{found.total_layers}" if found.applied_layers is not None else None
+    asked = "-1" if found.record.asked == "auto" else str(found.record.asked)
+    factor = FactorApplied(found.applied, asked, got, found.why, found.refs)
+    backend = FactorApplied(
+        Answer.UNKNOWN if found.backend is Backend.UNKNOWN else Answer.YES,
+        "not named in the request",
+        None if found.backend is Backend.UNKNOWN else found.backend.value,
+        "the client asks an address, not a backend; this is what the server's own lines say",
+        (found.runner_ref,) if found.runner_ref else (),
+    )
+    death = found.death
+    return TrialVerdict(
+        trial=record.trial,
+        cell=record.cell,
+        index=record.index,
+        outcome=Outcome(
+            kind=found.outcome,
+            phase=death.phase if death else Phase.UNKNOWN,
+            signal=death.signal if death else None,
+            detail=found.record.error or ("tokens, but no text was stored: output unknown" if found.empty else ""),
+            components=death.components if death else (),
+            key_line=death.ref if death else None,
+            refs=found.refs,
+        ),
+        applied=Applied(found.applied, found.why, {"num_gpu": factor, "backend": backend}),
+        placement=None,
+        agreement=None,
+        tokens_per_second=found.record.rate,
+        seconds=found.record.seconds or 0.0,
     )
 
 

@@ -95,9 +95,9 @@ class StudyRequest:
     """A client's request beside what the server's log shows of it.
 
     `run` is the run folder, `record` the client's words. `server` is how the journal names the server (`unit[pid]`);
-    `side` the GPU backend that this server loads, `backend` where this request's layers went; UNKNOWN where no journal
-    tells. `logged` is what the server printed as asked (None: it printed nothing). `applied` says whether it ran
-    under what the client asked, `why` in one sentence, `refs` where in the run's evidence.
+    `side` the GPU backend that this server loads, `backend` where this request's layers went; UNKNOWN where no
+    journal tells. `logged` is what the server printed as asked (None: it printed nothing). `applied` says whether it
+    ran under what the client asked, `why` in one sentence, `refs` where in the run's evidence.
     """
 
     run: str

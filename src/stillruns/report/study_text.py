@@ -130,6 +130,6 @@ def outcome(request: StudyRequest) -> str:
 
 def _evidence(study: Study) -> str:
     return (
-        "Places are a run folder, a file of its evidence and a line in it (stillruns show RUN.0001 names the files).\n"
+        "Places are a run folder, a file of its evidence and a line in it; stillruns show RUN.0001 names the files.\n"
         f"evidence: stillruns report {visible(study.name)} --trials lists the requests"
     )
