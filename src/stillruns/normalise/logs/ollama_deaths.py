@@ -114,9 +114,8 @@ class Deaths:
         """The parent says how its runner ended: `exit status 2`, `signal: aborted (core dumped)`."""
         self._close_dump()
         sign = signs.read(slog.value(error) if error.startswith('"') else error)
-        where = phase if load is None or not load.ready else Phase.UNKNOWN
         kind, signal, status = (sign.kind, sign.signal, sign.exit_status) if sign else ("exit", None, None)
-        death = self._add(Death(kind, ref, _line(ref), text, at, load, signal, status, where))
+        death = self._add(Death(kind, ref, _line(ref), text, at, load, signal, status, phase))
         if signal == "SIGKILL" and load is not None and load.ready:
             death.secondary = True  # the server kills a runner that it unloads
 

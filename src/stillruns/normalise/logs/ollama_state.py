@@ -218,10 +218,10 @@ def _runner_start(state: OllamaState, event: Event) -> None:
         load.ask(requested, ref)
         load.total = total
         state.estimate = None
-    elif known.get("layers", "").lstrip("-").isdecimal():
-        load.ask(int(known["layers"][:9]), event.ref)
     elif known["engine"] == "llama.cpp":
-        load.ask(-1, event.ref)
+        # old runners were given the server's own estimate in place of what was asked, upstream's only what was asked
+        layers = known.get("layers", "-1")
+        load.ask(int(layers[:9]) if layers.isdecimal() else -1, event.ref)
     state.child = load
     state.phases.mark(Phase.LOAD, event.ref)
 
