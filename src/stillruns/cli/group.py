@@ -17,6 +17,7 @@ VERBS: dict[str, str] = {
     "run": "Run a command once under supervision, or a spec's matrix of trials.",
     "demo": "The main job on what this machine has, in under two minutes.",
     "selftest": "Inject each kind of fault in each phase and check that it is classified right.",
+    "autopsy": "Any log, journal or core: what was asked, what really ran, and why it died.",
     "show": "One trial with its evidence.",
     "report": "The table of one or more runs.",
     "import": "Take a foreign worklog over into the store.",

@@ -1,4 +1,4 @@
-"""Backtrace lines -> frames, and the signature of a crash.
+"""Backtrace lines -> frames.
 
 Forms: gdb (`#3  0x... in ggml_abort (file=...) from /lib/libggml-base.so`), glibc's backtrace_symbols
 (`/lib/libggml-base.so(ggml_abort+0x152) [0x7f...]`), systemd-coredump (`#0  0x... n/a (libggml-vulkan.so + 0x1234)`),
@@ -8,9 +8,7 @@ Linux kernel's `segfault at ... in libx.so[...]`.
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterable
 
 from stillruns.model.evidence import Ref
 from stillruns.model.server_log import Frame
@@ -35,43 +33,6 @@ _GO = re.compile(
 _FROM = re.compile(r" from (?P<module>\S{1,400})$")
 _AT = re.compile(r" at (?P<file>\S{1,400}):\d{1,8}$")
 _KERNEL = re.compile(r" in (?P<module>[\w.+-]{1,200})\[")
-
-_NUMBERS = re.compile(r"0x[0-9a-fA-F]{1,16}|\d+")
-_PATH = re.compile(r"(?:[A-Za-z]:)?(?:[/\\][\w.+@ -]{1,100}){2,20}")
-_UNKNOWN = ("??", "n/a", "")
-
-SYSTEM = (
-    "raise",
-    "abort",
-    "gsignal",
-    "__pthread_kill",
-    "pthread_kill",
-    "__GI_",
-    "__restore_rt",
-    "<signal handler",
-    "wait4",
-    "__wait4",
-    "waitpid",
-    "clone",
-    "__clone",
-    "start_thread",
-    "__libc_start",
-    "_start",
-    "main",
-    "std::terminate",
-    "__cxxabiv1",
-    "__cxa_throw",
-    "__cxa_rethrow",
-    "__gxx_",
-    "_Unwind",
-    "ggml_print_backtrace",
-    "ggml_abort",
-    "ggml_uncaught_exception",
-    "runtime.",
-    "syscall.",
-    "created by",
-)
-"""Frames that say how a process dies, not where: they do not enter a signature."""
 
 
 def read(text: str, ref: Ref) -> Frame | None:
@@ -130,25 +91,3 @@ def plain(name: str) -> str:
         text = text.rsplit(" ", 1)[-1]
     text = re.sub(r"@@?[\w.]{1,60}$", "", text)
     return re.sub(r"(?:\.(?:constprop|isra|part|cold)(?:\.\d{1,4}){0,2}){1,4}$", "", text).strip()
-
-
-def telling(frames: Iterable[Frame]) -> tuple[Frame, ...]:
-    """The frames that say where: without libc's, the C++ runtime's and ggml's own way of dying."""
-    return tuple(
-        f
-        for f in frames
-        if (f.function not in _UNKNOWN or f.module) and not any(f.function.startswith(s) for s in SYSTEM)
-    )
-
-
-def signature(signal: str | None, frames: Iterable[Frame], key_line: str = "") -> str | None:
-    """`sig1:` and 16 hex digits over the signal and the top five telling frames; without frames, over the key line
-    with numbers, addresses and paths replaced. None when there is neither."""
-    names = [f.function if f.function not in _UNKNOWN else f.module for f in telling(frames)][:5]
-    if names:
-        body = "\n".join([signal or "-", *names])
-    elif key_line:
-        body = "\n".join([signal or "-", _NUMBERS.sub("N", _PATH.sub("P", key_line))])
-    else:
-        return None
-    return "sig1:" + hashlib.sha256(body.encode("utf-8", "replace")).hexdigest()[:16]

@@ -27,7 +27,7 @@ from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Event, ServerFacts
 from stillruns.normalise.logs.llama_cpp_state import State
-from stillruns.normalise.logs.matcher import Table, best_pattern, pattern_table, rule_table
+from stillruns.normalise.logs.matcher import Matcher, best_pattern, pattern_table, rule_table
 from stillruns.normalise.logs.prefix import Stripped, strip
 from stillruns.normalise.logs.reader import lines, visible
 
@@ -55,7 +55,7 @@ def read(
 
 
 def step(
-    state: State, table: Table[GrammarRule], crashes: Table[CrashPattern], number: int, text: str
+    state: State, table: Matcher[GrammarRule], crashes: Matcher[CrashPattern], number: int, text: str
 ) -> tuple[Stripped, tuple[Event, ...], CrashPattern | None]:
     """One line, taken into `state`; returns what it was: its text without prefix, the events, and the pattern that
     explains it (only where no metadata rule ended the reading of the line)."""

@@ -28,8 +28,11 @@ class Life:
     bench_rows: list[tuple[Ref, dict[str, str]]] = field(default_factory=list)
     override: Ref | None = None
     named_target: tuple[str, Ref] | None = None
+    phase_line: tuple[Ref, str] = ("", "")
+    after: int = 0
     texts: dict[Ref, str] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
+    phased: frozenset[str] = frozenset()
     garbage: Ref | None = None
     announces_warmup: bool = False
     decisive: bool = False
@@ -38,5 +41,5 @@ class Life:
 
     def keep(self, ref: Ref, text: str) -> None:
         """An excerpt that a report may show."""
-        if len(self.texts) < 4000:
+        if ref and len(self.texts) < 4000:
             self.texts[ref] = visible(text)

@@ -18,7 +18,7 @@ from stillruns.normalise.logs import llama_cpp, llama_cpp_summary
 from stillruns.normalise.logs.deaths import Deaths, Where
 from stillruns.normalise.logs.llama_cpp_life import Life
 from stillruns.normalise.logs.llama_cpp_state import State
-from stillruns.normalise.logs.matcher import Table, pattern_table, rule_table
+from stillruns.normalise.logs.matcher import pattern_table, rule_table
 
 _COMMAND = re.compile(
     r"^\s{0,8}(?:[$>#❯%]\s{0,4})?(?:\w{1,60}=\S{0,300} ){0,10}"
@@ -27,12 +27,18 @@ _COMMAND = re.compile(
 )
 _HINT = re.compile(r"llama-[scbr]|/main |/server ")
 _LAYERS = re.compile(r" (?:-ngl|--gpu-layers|--n-gpu-layers)[ =](?P<layers>-?\d{1,6}|all|auto)\b")
+_USER_LAYERS = re.compile(r"n_gpu_layers already set by user to (?P<layers>-?\d{1,6})\b")
+AFTER = 5
+"""So many lines after a line of trouble are kept: they say where it was."""
 _BENCH_HEAD = re.compile(r"^\| model\s{1,80}\|.*\|\s{0,40}t/s \|$")
 _BENCH_ROW = re.compile(r"^\| .{1,200} \| .*\d ± \d")
 _BENCH_BUILD = re.compile(r"^build: (?P<commit>[0-9a-f]{6,40}) \((?P<build>\d{1,8})\)$")
 _OVERRIDE = re.compile(r"HSA_OVERRIDE_GFX_VERSION\s{0,3}[:=]\s{0,3}\"?(?P<value>\d{1,2}\.\d{1,2}\.\d{1,2})")
 _NAME = re.compile(r"^\s{0,8}Name:\s{1,40}(?P<target>gfx[0-9a-f]{3,5})\b")
-_STARTS = ("build-main", "build-colon", "build-new", "build-info-server")
+_START = re.compile(
+    r"main: build = \d|(?:^| )build: \d{1,8} \([0-9a-f]+\) with |"
+    r"print_info: build \d|build info \| build="
+)
 _REPEATS = re.compile(r"^\s{0,4}(?:[!@G0]|\?){24,}\s{0,4}$")
 
 
@@ -49,20 +55,21 @@ class Reader:
     ) -> None:
         """`rules` is llama.cpp's grammar; `id` names the first server, restarts get `id.2`, `id.3`."""
         self._id, self._name, self._source = id, name, source
-        self._table: Table[GrammarRule] = rule_table(rules)
-        self._crashes: Table[CrashPattern] = pattern_table(patterns)
-        self._patterns = patterns
+        self._table = rule_table(rules).matcher()
+        self._crashes = pattern_table(patterns).matcher()
+        self._phased = frozenset(p.id for p in patterns if p.phase is not None)
         self._done: list[ServerLog] = []
         self._life = self._new()
 
     def _new(self) -> Life:
-        return Life(State(self._source), Deaths(self._source))
+        return Life(State(self._source), Deaths(self._source), phased=self._phased)
 
     def take(self, line: LogLine) -> None:
         """The next line."""
         life = self._life
         command = _COMMAND.match(line.text) if " -" in line.text and _HINT.search(line.text) else None
-        if command and (life.decisive or life.ended):
+        starts = command or ("build" in line.text and _START.search(line.text))
+        if starts and life.decisive and (_has_lived(life) or (command and life.program)):
             life = self._restart()
         if life.first == 0:
             life.first = line.number
@@ -72,20 +79,24 @@ class Reader:
             _command(life, command, ref, line.text)
             return
         stripped, events, pattern = llama_cpp.step(life.state, self._table, self._crashes, line.number, line.text)
-        if any(e.rule in _STARTS for e in events) and life.decisive and _has_lived(life):
-            life = self._restart()
-            life.first = life.last = line.number
-            stripped, events, pattern = llama_cpp.step(life.state, self._table, self._crashes, line.number, line.text)
         for event in events:
             _event(life, event, line.at)
+        if life.state.phases.spans and life.state.phases.spans[-1].last == ref:
+            life.phase_line = (ref, stripped.text)
         if pattern is not None:
             life.keep(ref, stripped.text)
-        if not events:
+            life.keep(*life.phase_line)
+            life.after = AFTER
+        elif life.after:
+            life.after -= 1
+            life.keep(ref, stripped.text)
+        if not events or "already set by user to" in stripped.text:
             _loose(life, stripped.text, ref, line.at)
         sign = life.deaths.see(line.number, stripped.text, _where(life, line.at))
         if sign is not None:
             life.ended = life.ended or sign.kind in ("signal", "exit", "terminate", "assert")
             life.keep(ref, stripped.text)
+            life.keep(*life.phase_line)
             if sign.pid:
                 life.pids.add(sign.pid)
 
@@ -156,7 +167,15 @@ def _event(life: Life, event: Event, at: str) -> None:
     kind, text, ref = event.kind, event.text, event.ref
     if kind in _DECISIVE:
         life.decisive = True
-    if kind in _TEACHES or kind in ("build", "model_loaded", "cleanup", "listening", "warmup", "gguf"):
+    if kind in _TEACHES or kind in (
+        "build",
+        "model_loaded",
+        "cleanup",
+        "listening",
+        "warmup",
+        "gguf",
+        "gpu_error_where",
+    ):
         life.keep(ref, text)
     if kind in ("context", "warmup") or life.state.stamped:
         life.announces_warmup = True
@@ -179,6 +198,11 @@ def _loose(life: Life, text: str, ref: Ref, at: str) -> None:
     if "request: " in text or "log_server_request" in text:
         life.requests.access(text, ref, at)
         life.decisive = True
+    elif "already set by user to" in text:
+        found = _USER_LAYERS.search(text)
+        if found and life.asked is None:
+            life.asked, life.asked_ref = int(found["layers"]), ref
+            life.keep(ref, text)
     elif text.startswith("| "):
         _bench(life, text, ref)
     elif text.startswith("build: "):

@@ -10,7 +10,7 @@ from stillruns.model.applied import Answer
 from stillruns.model.backend import Backend, Runtime, backend_of_device
 from stillruns.model.evidence import Ref
 from stillruns.model.phase import Phase
-from stillruns.model.server_facts import Offload, SeenDevice, ServerFacts
+from stillruns.model.server_facts import Offload, SeenDevice, ServerFacts, Trouble
 from stillruns.model.server_log import (
     Ending,
     Layers,
@@ -24,6 +24,7 @@ from stillruns.model.server_log import (
 )
 from stillruns.normalise.logs import llama_cpp
 from stillruns.normalise.logs.llama_cpp_life import Life
+from stillruns.normalise.logs.reader import visible
 
 _DRIVER = re.compile(
     r"^(?P<name>.*?) ?\((?P<driver>radv|RADV|AMD open-source driver|AMD proprietary driver|[^()]{0,40}"
@@ -75,7 +76,7 @@ def summary(life: Life, id: str, name: str) -> ServerLog:
         requests=requests,
         phases=facts.phases,
         last_phase=facts.last_phase,
-        troubles=tuple(facts.troubles),
+        troubles=_troubles(life, facts),
         endings=_cut(endings, life, facts),
         clean_end=facts.clean_end or (life.bench_rows[-1][0] if life.bench_rows else None) or _answered(facts),
         notes=tuple(notes),
@@ -277,14 +278,26 @@ def applied_answer(runner: Runner) -> tuple[Answer, str]:
 
 
 def _placed(ending: Ending, life: Life, facts: ServerFacts) -> Ending:
-    """Correct the phase where the last line that tells one may be some way before the end."""
-    if ending.phase is Phase.RESERVE and not life.announces_warmup:
-        return replace(ending, phase=Phase.UNKNOWN)  # builds before b4876 print nothing when they warm up
-    if ending.phase is Phase.DISCOVER and not life.decisive:
-        return replace(ending, phase=Phase.UNKNOWN)  # llama-bench prints nothing more until its table
-    if ending.phase is Phase.LOAD and isinstance(facts.offload, Offload) and not facts.buffers:
-        return replace(ending, phase=Phase.UNKNOWN)  # lines are missing after the layer line: an excerpt
-    return ending
+    """The phase of the last line that tells one may be some way before the end: unknown where it is."""
+    return replace(ending, phase=Phase.UNKNOWN) if _doubtful(ending.phase, life, facts) else ending
+
+
+def _doubtful(phase: Phase, life: Life, facts: ServerFacts) -> bool:
+    """Whether lines that would tell a later phase may be missing."""
+    if phase is Phase.RESERVE:
+        return not life.announces_warmup  # builds before b4876 print nothing when they warm up
+    if phase is Phase.DISCOVER:
+        return not life.decisive  # llama-bench prints nothing more until its table
+    # the layer line is followed by buffer lines at once; without them lines are missing: an excerpt
+    return phase is Phase.LOAD and isinstance(facts.offload, Offload) and not facts.buffers
+
+
+def _troubles(life: Life, facts: ServerFacts) -> tuple[Trouble, ...]:
+    own = life.phased
+    return tuple(
+        replace(t, phase=Phase.UNKNOWN) if t.pattern not in own and _doubtful(t.phase, life, facts) else t
+        for t in facts.troubles
+    )
 
 
 def _cut(endings: tuple[Ending, ...], life: Life, facts: ServerFacts) -> tuple[Ending, ...]:
@@ -296,7 +309,8 @@ def _cut(endings: tuple[Ending, ...], life: Life, facts: ServerFacts) -> tuple[E
     if endings or facts.troubles or facts.last_phase not in busy or not life.decisive or life.bench_rows:
         return endings
     span = facts.phases[-1] if facts.phases else None
-    if span is None or facts.clean_end:
+    if span is None or facts.clean_end or _doubtful(facts.last_phase, life, facts):
         return endings
-    text = life.texts.get(span.last, f"the log ends in {facts.last_phase.value}")
+    ref, said = life.phase_line
+    text = visible(said) if ref == span.last else f"the log ends in {facts.last_phase.value}"
     return (Ending("cut", span.last, text, phase=facts.last_phase, phase_ref=span.last),)

@@ -34,6 +34,9 @@ from stillruns.normalise.logs.ollama_state import OllamaState
 from stillruns.normalise.logs.prefix import strip
 from stillruns.normalise.logs.reader import visible
 
+AFTER = 5
+"""So many lines after a line of trouble are kept: they say where it was."""
+
 
 class Reader:
     """Takes the lines of one server, in order; a second start in one stream makes a second server."""
@@ -48,11 +51,12 @@ class Reader:
     ) -> None:
         """`rules` are the catalogue's for Ollama, which hold llama.cpp's too; `source` is what refs name (`s0`)."""
         self._id, self._name, self._source = id, name, source
-        self._own = rule_table(tuple(rule for rule in rules if rule.runtime is Runtime.OLLAMA))
-        self._llama = rule_table(tuple(rule for rule in rules if rule.runtime is Runtime.LLAMA_CPP))
-        self._patterns = pattern_table(patterns)
+        self._own = rule_table(tuple(rule for rule in rules if rule.runtime is Runtime.OLLAMA)).matcher()
+        self._llama = rule_table(tuple(rule for rule in rules if rule.runtime is Runtime.LLAMA_CPP)).matcher()
+        self._patterns = pattern_table(patterns).matcher()
         self._state = OllamaState(source)
         self._done: list[ServerLog] = []
+        self._after = 0
 
     def take(self, line: LogLine) -> None:
         """One line without its envelope."""
@@ -99,6 +103,11 @@ class Reader:
             self._trouble(text, ref)
             return
         stripped = strip(text)
+        if self._after:
+            self._after -= 1
+            state.texts.setdefault(ref, visible(text))
+            if len(state.around) < 2000:
+                state.around.add(ref)
         seen: set[str] = set()
         for rule, match in self._llama.matches(stripped.text):
             if rule.event in seen:
@@ -117,6 +126,7 @@ class Reader:
             return
         pattern, match = found
         state = self._state
+        self._after = AFTER
         probe = state.child is None and state.probing > 0
         state.trouble(
             Trouble(

@@ -51,7 +51,7 @@ def server_log(state: OllamaState, id: str, name: str) -> ServerLog:
         pids=(int(pid[1]),) if pid else (),
         lines=state.lines,
     )
-    wanted = refs_of(log)
+    wanted = refs_of(log) | state.around
     shown = tuple((ref, text) for ref, text in state.texts.items() if ref in wanted)
     return replace(log, texts=shown)
 

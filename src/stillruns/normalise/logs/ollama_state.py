@@ -58,6 +58,8 @@ class OllamaState:
     deaths: Deaths = field(default_factory=Deaths)
     notes: list[Note] = field(default_factory=list)
     texts: dict[Ref, str] = field(default_factory=dict)
+    around: set[Ref] = field(default_factory=set)
+    """Lines just after a line of trouble: they say where it was."""
 
     def latest(self) -> Load | None:
         """The runner that was started last."""
@@ -123,6 +125,14 @@ class OllamaState:
     def load_of(self, event: Event) -> Load:
         """The runner that a line of the server speaks of; one that began before the log if need be."""
         return self.latest() or self._implicit(event)
+
+    def loading(self, event: Event) -> Load:
+        """The runner that is being loaded. A load's line after the last runner became ready belongs to one whose
+        start the log does not show: lines were left out of an excerpt."""
+        load = self.latest()
+        if load is None or load.ready is not None:
+            load = self.child = self._implicit(event)
+        return load
 
     def _implicit(self, event: Event) -> Load:
         return self.add_load(event.ref, "ollama engine" if "source=" in event.text else "llama runner")
@@ -196,6 +206,8 @@ def _discovery_failed(state: OllamaState, event: Event) -> None:
             "probes that time out; this is not where the fault was",
             event.ref,
         )
+    else:
+        state.note("discovery", "a probe of the GPUs failed: devices that it was to find may be missing", event.ref)
 
 
 def _runner_start(state: OllamaState, event: Event) -> None:
@@ -273,13 +285,13 @@ def _load_request(state: OllamaState, event: Event) -> None:
 
 
 def _offloaded(state: OllamaState, event: Event) -> None:
-    load = state.load_of(event)
+    load = state.loading(event)
     load.offloaded = (int(event.fields["offloaded"]), int(event.fields["total"]), event.ref)
 
 
 def _memory(state: OllamaState, event: Event) -> None:
     if event.fields["kind"] == "model weights":
-        weights = state.load_of(event).weights
+        weights = state.loading(event).weights
         if len(weights) < 64:
             weights.append((event.fields["device"], event.ref))
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from stillruns.model.backend import Runtime
-from stillruns.model.evidence import line_ref
 from stillruns.model.kernel_log import KernelEvent
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.server_log import LogLine, Note, ServerLog
@@ -72,14 +71,23 @@ class _Stream:
 
 
 @dataclass(frozen=True, slots=True)
+class SupervisorLine:
+    """A line of systemd or systemd-coredump about an end: `name` is the unit's or the process's."""
+
+    source: str
+    name: str
+    sign: signs.Sign
+    line: LogLine
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """Everything in one source: servers in the order of their first lines, kernel events, signs of systemd's about
     units, and what a reader of the report should know."""
 
     servers: tuple[ServerLog, ...]
     kernel: tuple[KernelEvent, ...]
-    supervisor: tuple[tuple[str, str, signs.Sign, LogLine], ...]
-    """(source, unit or process, sign, line) of lines by systemd and systemd-coredump."""
+    supervisor: tuple[SupervisorLine, ...]
     notes: tuple[Note, ...] = ()
 
 
@@ -93,7 +101,7 @@ class Splitter:
     new_id: Callable[[], str]
     kernel: kernel.Reader = field(init=False)
     _streams: dict[str, _Stream] = field(default_factory=dict)
-    _supervisor: list[tuple[str, str, signs.Sign, LogLine]] = field(default_factory=list)
+    _supervisor: list[SupervisorLine] = field(default_factory=list)
     _left_out: set[str] = field(default_factory=set)
     _pids: dict[int, str] = field(default_factory=dict)
 
@@ -126,7 +134,7 @@ class Splitter:
         sign = signs.read(line.text)
         if sign is not None and len(self._supervisor) < 500:
             name = sign.unit.removesuffix(".service") or sign.process
-            self._supervisor.append((self.source, name, sign, line))
+            self._supervisor.append(SupervisorLine(self.source, name, sign, line))
 
     def _push(self, stream: _Stream, line: LogLine) -> None:
         if stream.runtime is None:
@@ -217,10 +225,3 @@ def default_openers() -> dict[Runtime, Opener]:
         Runtime.OLLAMA: ollama.Reader,
         Runtime.VLLM: vllm.Reader,
     }
-
-
-def first_ref(server: ServerLog) -> str:
-    """For the order of servers."""
-    refs = [server.phases[0].first] if server.phases else []
-    refs += [t.ref for t in server.troubles[:1]] + [e.ref for e in server.endings[:1]]
-    return min(refs, key=lambda r: int(r.rpartition("L")[2])) if refs else line_ref("s0", 0)

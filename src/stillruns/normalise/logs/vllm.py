@@ -60,8 +60,8 @@ class Reader:
     def __post_init__(self) -> None:
         """Start empty."""
         self.deaths = Deaths(self.source)
-        self._rules = rule_table(self.rules)
-        self._crashes = pattern_table(self.patterns)
+        self._rules = rule_table(self.rules).matcher()
+        self._crashes = pattern_table(self.patterns).matcher()
 
     @property
     def phase(self) -> Phase:
