@@ -20,8 +20,13 @@ def cells(requests: Sequence[StudyRequest]) -> tuple[StudyCell, ...]:
     """One cell for each model, side, server and num_gpu, in that order."""
     keys: dict[tuple[str, Backend, str, Layers], list[StudyRequest]] = {}
     for request in requests:
-        keys.setdefault((request.model, request.side, request.server, request.record.asked), []).append(request)
+        keys.setdefault((request.model, request.side, unit(request.server), request.record.asked), []).append(request)
     return tuple(_cell(group) for _, group in sorted(keys.items(), key=lambda item: _order(*item[0])))
+
+
+def unit(server: str) -> str:
+    """`ollama-rocm[1415]` -> `ollama-rocm`: a service that was restarted is the same service."""
+    return server.split("[", 1)[0]
 
 
 def _order(model: str, side: Backend, server: str, asked: Layers) -> tuple[str, int, str, int, int]:
@@ -39,7 +44,7 @@ def _cell(group: Sequence[StudyRequest]) -> StudyCell:
     speeds = [r.record.rate for r in group if r.record.rate is not None]
     return StudyCell(
         side=first.side,
-        server=first.server,
+        server=unit(first.server),
         model=first.model,
         asked=first.record.asked,
         requests=len(group),

@@ -13,6 +13,9 @@ from stillruns.model.worklog import Finding, StudyRequest
 NEAR = 0.10
 """A speed within this share of the run with no layer offloaded does not show that the GPU worked."""
 
+WAIT = 3.0
+"""Seconds before a runner's start that are more than preparing a load takes: Ollama waits up to five for memory."""
+
 Places = tuple[tuple[str, Ref], ...]
 
 
@@ -61,10 +64,12 @@ def _crashes(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
     for (signature, phase, backend), group in groups.items():
         deaths = [r.death for r in group if r.death is not None]
         candidates = _list(c.value for c in deaths[0].components) or "unknown"
+        batches = _list(dict.fromkeys(d.batch for d in deaths if d.batch))
+        where = f"{phase} phase ({batches})" if batches else f"{phase} phase"
         layers = _list(dict.fromkeys(f"{r.applied_layers}/{r.total_layers}" for r in group))
         yield Finding(
             "crash",
-            f"{len(group)} runners died of {deaths[0].signal or 'an unknown signal'} in the {phase} phase on "
+            f"{len(group)} runners died of {deaths[0].signal or 'an unknown signal'} in the {where} on "
             f"{backend} "
             f"with {layers} layers, all with one signature ({signature}); candidates: {candidates}; the log cannot "
             "tell "
@@ -80,18 +85,20 @@ def _timing(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
         for r in requests
         if r.death is not None and r.death.after_load is not None and r.record.seconds is not None
     ]
-    waits = [(seconds, after, r) for seconds, after, r in timed if seconds - after > 3.0]
+    if not timed:
+        return
+    before = [(round(seconds - after, 3), r) for seconds, after, r in timed]
+    waits = [(wait, r) for wait, r in before if wait > WAIT]
+    others = [wait for wait, _ in before if wait <= WAIT]
     if waits:
-        lost = sorted(seconds - after for seconds, after, _ in waits)
-        loads = sorted(after for _, after, _ in timed)
+        rest = f" ({_span(others)} s in the others)" if others else ""
         yield Finding(
             "timing",
-            f"the time to a crash that the client measured ({_span(s for s, _, _ in timed)} s) is no property of "
-            "the fault: "
-            f"from the start of the runner to its death it was {_span(loads)} s, and in {len(waits)} requests "
-            "another "
-            f"{_span(lost)} s went to the server waiting for the memory of the runner that had died before",
-            _places([r for _, _, r in waits]),
+            f"the time to a crash that the client measured ({_span(s for s, _, _ in timed)} s) is no property of the "
+            f"fault: a runner died {_span(a for _, a, _ in timed)} s after its start, but in {len(waits)} requests "
+            f"{_span(w for w, _ in waits)} s passed before that start{rest}, in which the server waited for "
+            "the memory of the runner that had died before",
+            _places([r for _, r in waits]),
         )
 
 

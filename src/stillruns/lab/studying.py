@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from stillruns.catalogue import load
 from stillruns.errors import UsageError
+from stillruns.judge import incident, study_findings, worklog
 from stillruns.judge import study as judge_study
-from stillruns.judge import study_findings, worklog
-from stillruns.lab import importing
+from stillruns.lab import autopsy, importing
 from stillruns.model.absence import Absence
 from stillruns.model.applied import Answer, Applied, FactorApplied
 from stillruns.model.backend import Backend, Runtime
-from stillruns.model.component import Component
 from stillruns.model.evidence import Ref
 from stillruns.model.outcome import Outcome
 from stillruns.model.phase import Phase
@@ -21,7 +20,6 @@ from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
 from stillruns.model.worklog import Death, Probe, Study, StudyRequest
 from stillruns.normalise import worklog as files
-from stillruns.normalise.crash import frames
 from stillruns.normalise.logs import streams
 from stillruns.normalise.logs.reader import lines
 from stillruns.normalise.logs.slog import local_seconds
@@ -114,6 +112,10 @@ def verdict(store: Store, record: TrialRecord) -> TrialVerdict:
     )
 
 
+DEATHS = ("signal", "exit", "terminate", "assert", "panic", "eof")
+"""Kinds of endings that a runner does not survive."""
+
+
 class _Folder:
     """One run folder as the store holds it."""
 
@@ -171,36 +173,27 @@ class _Folder:
         return found
 
 
-def _deaths(servers: Sequence[ServerLog]) -> dict[Ref, Death]:
-    """Every death that is one of its own, by its line."""
+def _deaths(servers: tuple[ServerLog, ...]) -> dict[Ref, Death]:
+    """Every death that is one of its own, by its line, as the incident that `stillruns autopsy` makes of it."""
+    incidents, _ = incident.judge(servers, (), autopsy.knowledge(servers))
     found: dict[Ref, Death] = {}
     for server in servers:
         for ending in server.endings:
-            if not ending.secondary and ending.kind in ("signal", "exit", "terminate", "assert", "panic", "eof"):
+            if ending.secondary or ending.kind not in DEATHS:
+                continue
+            judged = next((i for i in incidents if i.server == server.id and i.request == ending.request), None)
+            if judged is not None:
                 runner = next((r for r in server.runners if r.id == ending.runner), None)
-                found[ending.ref] = _death(server, ending, runner)
+                found[ending.ref] = Death(
+                    ref=ending.ref,
+                    signal=judged.signal,
+                    phase=judged.phase,
+                    signature=judged.signature,
+                    components=judged.components,
+                    batch=ending.detail,
+                    after_load=_after_load(server, ending, runner),
+                )
     return found
-
-
-def _death(server: ServerLog, ending: Ending, runner: Runner | None) -> Death:
-    return Death(
-        ref=ending.ref,
-        signal=ending.signal,
-        phase=ending.phase,
-        signature=frames.signature(ending.signal, ending.frames, ending.text),
-        components=_candidates(ending, runner),
-        after_load=_after_load(server, ending, runner),
-    )
-
-
-def _candidates(ending: Ending, runner: Runner | None) -> tuple[Component, ...]:
-    """A signal inside the graph's computation on a GPU: ggml's backend or the driver below it."""
-    names = [frame.function for frame in ending.frames]
-    if runner is not None and any(name.startswith("ggml_backend_sched_graph_compute") for name in names):
-        if runner.backend is Backend.VULKAN:
-            return (Component.GGML_BACKEND, Component.VULKAN_DRIVER)
-        return (Component.GGML_BACKEND,)
-    return ()
 
 
 def _after_load(server: ServerLog, ending: Ending, runner: Runner | None) -> float | None:

@@ -161,6 +161,8 @@ class Ending:
     pid: int | None = None
     secondary: bool = False
     refs: tuple[Ref, ...] = ()
+    detail: str = ""
+    """What else the lines say of it, in a few words: `batch 0 of 33 inputs`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,13 +79,15 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """How the server says that a request's runner died. `signature` is `sig1:...`; `batch` the text of its batch."""
+    """How the server says that a request's runner died. `signature` is `sig1:...`."""
 
     ref: Ref
     signal: str | None
     phase: Phase
     signature: str | None
     components: tuple[Component, ...]
+    batch: str
+    """Such as `batch 0 of 33 inputs`; empty where the log does not tell."""
     after_load: float | None
     """Seconds from the runner's start to the first line after its death; None when the log has no times."""
 

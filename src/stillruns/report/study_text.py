@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from stillruns.model.backend import Backend
@@ -20,13 +21,13 @@ HEADINGS = (
     "void",
     "unknown",
     "layers",
-    "answered",
     "failed",
     "failure rate (95 %)",
     "tok/s",
     "no text",
 )
 REQUEST_HEADINGS = ("request", "backend", "asked", "layers", "applied", "outcome", "seconds", "tok/s", "why")
+WIDTH = 116
 PLACES = 12
 """So many places of a finding are printed."""
 
@@ -69,7 +70,6 @@ def table(cells: Sequence[StudyCell]) -> list[str]:
                 f"{cell.void} VOID" if cell.void else "-",
                 str(cell.unknown) if cell.unknown else "-",
                 ", ".join(cell.layers) or "-",
-                f"{cell.answered}/{cell.applied}" if cell.applied else "-",
                 f"{cell.failed}/{cell.applied}" if cell.applied else "-",
                 rate(cell.rate),
                 speed(cell),
@@ -90,13 +90,20 @@ def speed(cell: StudyCell) -> str:
 
 
 def finding_lines(number: int, finding: Finding) -> list[str]:
-    """The sentence, and the places in one line below."""
-    lines = [f"{number:2}. {finding.kind}: {visible(finding.text)}."]
+    """The sentence, and its places below."""
+    lines = _wrapped(f"{number:2}. {finding.kind}: {visible(finding.text)}.", "    ")
     if finding.places:
-        shown = [f"{run} {ref}" for run, ref in finding.places[:PLACES]]
-        more = f", and {len(finding.places) - PLACES} more" if len(finding.places) > PLACES else ""
-        lines.append(f"    at {', '.join(shown)}{more}")
+        runs: dict[str, list[str]] = {}
+        for run, ref in finding.places[:PLACES]:
+            runs.setdefault(run, []).append(ref)
+        shown = "; ".join(f"{run} {' '.join(refs)}" for run, refs in runs.items())
+        more = f"; and {len(finding.places) - PLACES} more" if len(finding.places) > PLACES else ""
+        lines += _wrapped(f"    at {shown}{more}", "       ")
     return lines
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def request_lines(requests: Sequence[StudyRequest]) -> list[str]:
