@@ -92,6 +92,8 @@ class Runner:
     settings: tuple[tuple[str, str], ...] = ()
     ready: Ref | None = None
     refs: tuple[Ref, ...] = ()
+    at: str = ""
+    """When it was started, as printed (ISO 8601), or empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,8 @@ class Ending:
     pid: int | None = None
     secondary: bool = False
     refs: tuple[Ref, ...] = ()
+    detail: str = ""
+    """What else the lines say of it, in a few words: `batch 0 of 33 inputs`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Event, Trouble
 from stillruns.model.server_log import LogLine, ServerLog
-from stillruns.normalise.logs import slog
+from stillruns.normalise.logs import ollama_events, slog
 from stillruns.normalise.logs.matcher import best_pattern, pattern_table, rule_table
 from stillruns.normalise.logs.ollama_noun import server_log
 from stillruns.normalise.logs.ollama_state import OllamaState
@@ -91,7 +91,7 @@ class Reader:
             if rule.event not in seen:
                 seen.add(rule.event)
                 fields = {key: value for key, value in match.groupdict().items() if value is not None}
-                self._state.take(Event(rule.event, fields, ref, visible(text), rule.id), rule.phase)
+                ollama_events.take(self._state, Event(rule.event, fields, ref, visible(text), rule.id), rule.phase)
         if not seen:
             self._trouble(text, ref)
 
@@ -116,7 +116,9 @@ class Reader:
             if rule.event == "metadata":
                 return
             fields = {key: value for key, value in match.groupdict().items() if value is not None}
-            state.take_llama(Event(rule.event, fields, ref, visible(text), rule.id, stripped.seconds), rule.phase)
+            ollama_events.take_llama(
+                state, Event(rule.event, fields, ref, visible(text), rule.id, stripped.seconds), rule.phase
+            )
         if not seen:
             self._own_line(stripped.text, ref)
 

@@ -38,6 +38,7 @@ class Death:
     request: str | None = None
     secondary: bool = False
     after: float | None = None
+    detail: str = ""
     frames: list[Frame] = field(default_factory=list)
     refs: list[Ref] = field(default_factory=list)
 
@@ -57,6 +58,7 @@ class Death:
             frames=tuple(self.frames),
             secondary=self.secondary,
             refs=tuple(self.refs),
+            detail=self.detail,
         )
 
 
@@ -114,9 +116,8 @@ class Deaths:
         """The parent says how its runner ended: `exit status 2`, `signal: aborted (core dumped)`."""
         self._close_dump()
         sign = signs.read(slog.value(error) if error.startswith('"') else error)
-        where = phase if load is None or not load.ready else Phase.UNKNOWN
         kind, signal, status = (sign.kind, sign.signal, sign.exit_status) if sign else ("exit", None, None)
-        death = self._add(Death(kind, ref, _line(ref), text, at, load, signal, status, where))
+        death = self._add(Death(kind, ref, _line(ref), text, at, load, signal, status, phase))
         if signal == "SIGKILL" and load is not None and load.ready:
             death.secondary = True  # the server kills a runner that it unloads
 
@@ -189,6 +190,8 @@ class Deaths:
             death.phase, death.phase_ref = phase, where
         elif death.load is not None and death.load.ready:
             death.phase = Phase.UNKNOWN
+        if dump.batch is not None and dump.batch_length is not None:
+            death.detail = f"batch {dump.batch} of {dump.batch_length} inputs"
         death.frames = dump.frames or death.frames
         death.refs += [f.ref for f in dump.frames[:3]] + ([where] if where else [])
         first = self._first.get(death.load.id) if death.load else None
@@ -209,6 +212,7 @@ def _lend(first: Death, later: Death) -> None:
     first.signal = first.signal or later.signal
     first.exit_status = later.exit_status if first.exit_status is None else first.exit_status
     first.frames = first.frames or later.frames
+    first.detail = first.detail or later.detail
     if first.phase is Phase.UNKNOWN and later.phase is not Phase.UNKNOWN:
         first.phase, first.phase_ref = later.phase, later.phase_ref
     if len(first.refs) < 16:

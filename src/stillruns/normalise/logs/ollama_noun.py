@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from stillruns.model.backend import Runtime
+from stillruns.model.backend import Backend, Runtime
 from stillruns.model.evidence import Ref
 from stillruns.model.phase import Phase
 from stillruns.model.server_log import Ending, LogDevice, LogRequest, Note, Runner, ServerLog
@@ -31,7 +31,7 @@ def server_log(state: OllamaState, id: str, name: str) -> ServerLog:
     runners = tuple(load.noun(devices) for load in state.loads)
     requests = tuple(noun(request) for request in state.requests)
     endings = tuple(death.noun() for death in state.deaths.all)
-    notes = (*state.notes, *_counts(state), *_reuse(requests))
+    notes = (*state.notes, *_counts(state), *_reuse(requests), *_fallbacks(runners))
     pid = _PID.search(name)
     log = ServerLog(
         id=id,
@@ -71,9 +71,27 @@ def _devices(state: OllamaState) -> tuple[LogDevice, ...]:
                 driver=driver[1] if driver else "",
             )
         )
-    names = {device.name for device in found}
-    found += [device for device in state.listed.values() if device.name not in names]
+    for listed in state.listed.values():
+        same = [i for i, device in enumerate(found) if _same(device, listed, found)]
+        if len(same) == 1:
+            device = found[same[0]]
+            found[same[0]] = replace(
+                device,
+                target=device.target or listed.target,
+                memory_mib=listed.memory_mib,
+                driver=device.driver or listed.driver,
+            )
+        elif not same:
+            found.append(listed)
     return tuple(found)
+
+
+def _same(device: LogDevice, listed: LogDevice, found: list[LogDevice]) -> bool:
+    """Whether what a runner lists is what discovery listed: by name, by description, or as the only one."""
+    if device.backend is not listed.backend:
+        return False
+    alone = sum(other.backend is device.backend for other in found) == 1
+    return device.name == listed.name or device.description == listed.description or alone
 
 
 def _counts(state: OllamaState) -> tuple[Note, ...]:
@@ -105,6 +123,21 @@ def _reuse(requests: tuple[LogRequest, ...]) -> tuple[Note, ...]:
             tuple(request.last for request in reused[:20]),
         ),
     )
+
+
+def _fallbacks(runners: tuple[Runner, ...]) -> tuple[Note, ...]:
+    """Runners that were asked for layers on a device and put none there."""
+    fell = [
+        r
+        for r in runners
+        if r.requested_layers not in (0, None)
+        and r.applied_layers is not None
+        and (r.applied_layers == 0 or r.backends == (Backend.CPU,))
+    ]
+    if not fell:
+        return ()
+    text = f"{len(fell)} runner(s) were asked for layers on a device and run on the CPU"
+    return (Note("fallback", text, tuple(ref for r in fell[:20] for ref in r.refs[:3])),)
 
 
 def refs_of(log: ServerLog) -> set[Ref]:

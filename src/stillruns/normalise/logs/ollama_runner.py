@@ -29,8 +29,9 @@ _FLAGS = {
     "--flash-attn": "flash_attention",
 }
 _SWITCHES = ("--flash-attn", "--ollama-engine", "--no-mmap", "--mlock", "--verbose")
-SHOWN = ("context", "batch", "ubatch", "flash_attention", "threads", "parallel")
-"""Settings that a runner shows, by the names of model.server_log.Runner."""
+SHOWN = ("context", "batch", "ubatch", "flash_attention", "threads", "parallel", "device_free")
+"""Settings that a runner shows, by the names of model.server_log.Runner; `device_free` is the memory that the server
+saw free on the device before the load."""
 
 
 def arguments(command: str) -> dict[str, str]:
@@ -69,6 +70,7 @@ class Load:
     line: int
     at: float | None
     llama: State
+    clock: str = ""
     model: str | None = None
     port: str = ""
     requested: Layers = None
@@ -165,4 +167,5 @@ class Load:
             settings=tuple(shown),
             ready=self.ready,
             refs=self.refs(),
+            at=self.clock,
         )
