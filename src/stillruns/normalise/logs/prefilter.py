@@ -222,5 +222,6 @@ class Prefilter:
             if end < 0:
                 break
             place = end + 1
-        found = [Line(number + line.number, line.text, line.torn) for line in lines(data[start:place])]
+        beside = count > 1
+        found = [Line(number + line.number, line.text, line.torn, False, beside) for line in lines(data[start:place])]
         return place, number + (data.count(b"\n", start, place)), found
