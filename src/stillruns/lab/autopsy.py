@@ -21,7 +21,6 @@ from stillruns.model.backend import Runtime
 from stillruns.model.kernel_log import KernelEvent
 from stillruns.model.server_log import Ending, Note, ServerLog
 from stillruns.normalise.logs import kernel, llama_cpp_server
-from stillruns.normalise.logs.ollama_sites import TABLE
 from stillruns.normalise.logs.prefilter import Prefilter
 from stillruns.normalise.logs.reader import visible
 from stillruns.normalise.logs.streams import (
@@ -63,7 +62,7 @@ def anchors() -> tuple[str, ...]:
     entries = [(p.regex, p.anchor) for p in load.patterns()]
     entries += [(rule.regex, rule.anchor) for runtime in RUNTIMES for rule in load.grammar(runtime)]
     found = {text for regex, anchor in entries for text in literals.of_regex(regex, anchor)}
-    return literals.smallest((*found, *kernel.ANCHORS, *(message for _, message, _ in TABLE)))
+    return literals.smallest((*found, *kernel.ANCHORS))
 
 
 def knowledge(servers: tuple[ServerLog, ...] = ()) -> Knowledge:

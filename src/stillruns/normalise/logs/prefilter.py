@@ -9,6 +9,7 @@ WHOLE bytes of any input, every line is delivered: the same answer, only slower.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -16,9 +17,11 @@ from typing import Protocol
 from stillruns.normalise.logs.reader import Line, lines
 from stillruns.normalise.logs.seam import WINDOW_LINES
 
-WHOLE = 4 << 20
+WHOLE = 1 << 20
 """So many bytes are delivered whole: building the search costs more than reading them."""
 _LONGEST_TAIL = 1 << 16
+_PROCESS = re.compile(rb" [^\s\[\]:]{1,200}\[\d{1,10}\]: ")
+"""A journal's name of a process; it narrows a window to the lines of the process that died."""
 
 REWRITTEN: tuple[str, ...] = ("\x1b", "INFO [", "WARN [", "ERR [", "VERB [", '{"')
 """Signs of lines whose text is rewritten before it is matched: always delivered."""
@@ -143,6 +146,8 @@ class Prefilter:
     _scanner: Scanner | None = field(default=None)
     _tried: bool = False
     _window: int = 0
+    _key: bytes = b""
+    _place: int = 0
 
     def feed(self, block: bytes) -> Iterator[Line]:
         """The lines of this block that are complete."""
@@ -182,46 +187,46 @@ class Prefilter:
 
     def _filtered(self, data: bytes, search: Scanner) -> Iterator[Line]:
         """Lines with a literal, and those of the window after a death. `place` is where the next line begins."""
-        place, number = 0, self.lines
-        total = number + data.count(b"\n")
-        if self._window:
-            place, number, found = self._run(data, place, number, self._window)
-            self._window -= number - self.lines
-            yield from found
+        self._place = 0
         for end, death in search.scan(data):
-            if end <= place:
+            if end <= self._place:
                 if death:
-                    self._window = WINDOW_LINES
+                    self._open(data, end)
                 continue
-            if self._window:
-                stop = place
-                place, number, found = self._run(data, stop, number, self._window)
-                self._window = 0
-                yield from found
-                if end <= place:
-                    self._window = WINDOW_LINES if death else 0
-                    continue
             start = data.rfind(b"\n", 0, end) + 1
-            number += data.count(b"\n", place, start)
-            place, number, found = self._run(data, start, number, 1)
-            self._window = WINDOW_LINES if death else 0
-            yield from found
-        if self._window and place < len(data):
-            before = number
-            place, number, found = self._run(data, place, number, self._window)
-            self._window -= number - before
-            yield from found
-        self.lines = total
+            if self._window:
+                yield from self._beside(data, start)
+            self.lines += data.count(b"\n", self._place, start)
+            yield from self._one(data, start, False)
+            if death:
+                self._open(data, end)
+        if self._window:
+            yield from self._beside(data, len(data))
+        self.lines += data.count(b"\n", self._place, len(data))
 
-    @staticmethod
-    def _run(data: bytes, start: int, number: int, count: int) -> tuple[int, int, list[Line]]:
-        """`count` lines from `start` (or to the end): (where the next begins, the last number, the lines)."""
-        place = start
-        for _ in range(count):
-            end = data.find(b"\n", place)
-            if end < 0:
-                break
-            place = end + 1
-        beside = count > 1
-        found = [Line(number + line.number, line.text, line.torn, False, beside) for line in lines(data[start:place])]
-        return place, number + (data.count(b"\n", start, place)), found
+    def _open(self, data: bytes, end: int) -> None:
+        """A window begins. In a journal it is for the process that died; elsewhere for whatever follows."""
+        self._window = WINDOW_LINES
+        head = data[data.rfind(b"\n", 0, end) + 1 : end]
+        found = _PROCESS.search(head[:400])
+        self._key = found[0] if found else b""
+
+    def _beside(self, data: bytes, stop: int) -> Iterator[Line]:
+        """The window's lines before `stop`."""
+        while self._window and self._place < stop:
+            start = self._place
+            if self._key:
+                found = data.find(self._key, start, stop)
+                if found < 0:
+                    return
+                start = data.rfind(b"\n", 0, found) + 1
+            self._window -= 1
+            self.lines += data.count(b"\n", self._place, start)
+            yield from self._one(data, start, True)
+
+    def _one(self, data: bytes, start: int, beside: bool) -> Iterator[Line]:
+        """The line that begins at `start`; `lines` and `_place` go on to the next."""
+        self._place = data.index(b"\n", start) + 1
+        self.lines += 1
+        for line in lines(data[start : self._place]):
+            yield Line(self.lines, line.text, line.torn, False, beside)
