@@ -22,6 +22,7 @@ WHOLE = 1 << 20
 _LONGEST_TAIL = 1 << 16
 _PROCESS = re.compile(rb" [^\s\[\]:]{1,200}\[\d{1,10}\]: ")
 """A journal's name of a process; it narrows a window to the lines of the process that died."""
+_SPEAKS = (b" level=", b"[GIN]")
 
 REWRITTEN: tuple[str, ...] = ("\x1b", "INFO [", "WARN [", "ERR [", "VERB [", '{"')
 """Signs of lines whose text is rewritten before it is matched: always delivered."""
@@ -223,6 +224,8 @@ class Prefilter:
             self._window -= 1
             self.lines += data.count(b"\n", self._place, start)
             yield from self._one(data, start, True)
+            if self._key and any(sign in data[start : self._place] for sign in _SPEAKS):
+                self._window = min(self._window, 3)  # it, or its parent, speaks again: the dump is over
 
     def _one(self, data: bytes, start: int, beside: bool) -> Iterator[Line]:
         """The line that begins at `start`; `lines` and `_place` go on to the next."""
