@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 import os
 import sys
 import traceback
@@ -21,8 +22,11 @@ VERBS: dict[str, str] = {
     "trace": "Follow an option through source trees, stage by stage.",
     "lint": "Does anything read these flags and variables, and the values given?",
     "verify": "Re-derive every digest in the store and name what does not match.",
+    "autopsy": "Any log, journal or core: what was asked, what really ran, and why it died.",
+    "import": "Take a foreign worklog over into the store.",
 }
-"""Verb -> its line in `stillruns --help`. The verb's module is `stillruns.cli.<verb>`, its command `command`."""
+"""Verb -> its line in `stillruns --help`. The verb's module is `stillruns.cli.<verb>` (with a `_`
+where the verb is a word of Python's), its command `command`."""
 
 
 class LazyGroup(click.Group):
@@ -33,10 +37,11 @@ class LazyGroup(click.Group):
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import `stillruns.cli.<verb>`; None for a name that is no verb."""
+        """Import the verb's module; None for a name that is no verb."""
         if cmd_name not in VERBS:
             return None
-        command = importlib.import_module(f"stillruns.cli.{cmd_name}").command
+        module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        command = importlib.import_module(f"stillruns.cli.{module}").command
         assert isinstance(command, click.Command)
         return command
 
