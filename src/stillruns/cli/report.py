@@ -26,6 +26,8 @@ def command(
     """Print the table of each RUN (an id, or a unique beginning of one; the newest when none is given)."""
     store = open_store(store_dir, create=False)
     known = store.runs()
+    if list_runs and as_json:
+        raise UsageError("--list prints text; --json prints one run: name it")
     if list_runs:
         emit_text(runs_text.text(store.runs()))
         return

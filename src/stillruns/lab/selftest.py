@@ -10,7 +10,7 @@ from pathlib import Path
 from stillruns.act import orphans
 from stillruns.act.shim import build, faults
 from stillruns.act.shim.faults import Fault
-from stillruns.errors import EnvironmentLacks
+from stillruns.errors import EnvironmentLacks, UsageError
 from stillruns.lab import demo, engines, running, spec_file
 from stillruns.lab.preparing import Prepared, prepare
 from stillruns.lab.progress import Progress
@@ -42,8 +42,6 @@ def run(
 
     Raises EnvironmentLacks without a llama-server, a C compiler, or the backend.
     """
-    shim = build.build(None, store.cache_dir("shim"))
-    side, skipped = _side(store, progress, backend, environ)
     chosen = [
         f
         for f in faults.FAULTS
@@ -51,6 +49,11 @@ def run(
         and (not kinds or f.kind in kinds)
         and (not phases or f.phase.value in phases)
     ]
+    if not chosen:
+        known = ", ".join(sorted({f"{f.kind} in {f.phase.value}" for f in faults.FAULTS}))
+        raise UsageError(f"no fault of that kind and phase is known for {backend.value}; known are {known}")
+    shim = build.build(None, store.cache_dir("shim"))
+    side, skipped = _side(store, progress, backend, environ)
     base = prepare(_spec(side), store, progress, environ)
     logs = store.cache_dir("fault-logs")
     prepared = _with_faults(base, chosen, shim, logs)
