@@ -61,7 +61,7 @@ def read(
         stripped = strip(line.text)
         ref = line_ref(source, line.number)
         if line.torn and cut and not state.cut_at and not line.unended:
-            state.cut_at = ref
+            state.torn(ref)
         seen: set[str] = set()
         for rule, match in table.matches(stripped.text):
             if rule.event in seen:
