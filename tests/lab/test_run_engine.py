@@ -364,3 +364,15 @@ max_voids = 1
             server.terminate()
     assert done.returncode == 1
     assert "1 void: ran on the CPU" in done.stdout
+
+
+@pytest.mark.engine()
+def test_two_runs_of_one_spec_are_one(tmp_path: Path) -> None:
+    """Started together in one store, the second is refused with the first one's process, and leaves no second run."""
+    store, place = tmp_path / "store", spec(tmp_path, trials=2)
+    words = [*PROGRAM, "run", str(place), "--store", str(store)]
+    both = [subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment()) for _ in range(2)]
+    ends = [(child.communicate(timeout=120)[1], child.returncode) for child in both]
+    assert count(store, "run_started") == 1
+    assert {code for _, code in ends} <= {0, 3} and 0 in {code for _, code in ends}
+    assert all("is being worked on by process" in text for text, code in ends if code == 3)
