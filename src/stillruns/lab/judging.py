@@ -175,10 +175,15 @@ def judge_run(store: Store, run: str) -> RunResult:
     judged = Judged(store, run, start.plans, start.spec.backends, start.engines)
     for left in judged.left_open:
         judged.interrupted(left["trial"], left["cell"], "no end on record: running now, or its harness died")
+    return judged_run(start, judged)
+
+
+def judged_run(start: Opening, judged: Judged) -> RunResult:
+    """The result of a run whose trials are judged already."""
     cells = counting.table(start.plans, judged.verdicts)
     states = [experiment.state(p, judged.verdicts) for p in start.plans]
     return RunResult(
-        run=run,
+        run=judged.run,
         spec_sha256=start.spec.sha256,
         name=start.spec.name,
         question=start.spec.question,

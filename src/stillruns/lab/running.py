@@ -20,15 +20,17 @@ from stillruns.errors import Interrupted, UsageError
 from stillruns.judge import experiment
 from stillruns.lab import reference
 from stillruns.lab.host import describe as describe_host
-from stillruns.lab.judging import Judged, judge_run
+from stillruns.lab.judging import Judged, judged_run, opening
 from stillruns.lab.pace import Pace
 from stillruns.lab.preparing import Prepared
 from stillruns.lab.progress import Progress
 from stillruns.lab.unchanged import Unchanged
-from stillruns.model.cell_plan import CellPlan
+from stillruns.model.cell_plan import CellPlan, CellState
 from stillruns.model.engine import Engine
 from stillruns.model.evidence import Evidence
+from stillruns.model.outcome import OutcomeKind
 from stillruns.model.run_result import RunResult
+from stillruns.model.spec import Timeouts
 from stillruns.model.trial import TrialRecord
 from stillruns.store.ids import run_id
 from stillruns.store.journal import Writer
@@ -50,6 +52,14 @@ class Run:
         self.pace = Pace(prepared.plans)
         self.sampled = sampling.devices()
         self.files = Unchanged(prepared)
+
+    @property
+    def complete(self) -> bool:
+        """Whether no cell is open and no trial was left without an end."""
+        judged = self.judged
+        return not judged.left_open and not any(
+            experiment.state(plan, judged.verdicts) is CellState.OPEN for plan in self.prepared.plans
+        )
 
     def go_on(self) -> None:
         """Run trials until every cell is decided, given up, or the time is spent."""
@@ -73,7 +83,8 @@ class Run:
         """One uncounted trial a cold shader cache: compiling shaders is not what a trial measures."""
         for plan in reference.cold(self.prepared):
             self.progress.note(
-                f"warming the shader cache of {plan.condition.backend_id} with one trial (not counted)"
+                f"warming the shader cache of {plan.condition.backend_id} with one trial (not counted; it can take a "
+                "minute or more)"
             )
             record = self._execute(plan, warming=True)
             reference.mark_warm(self.prepared, plan, record)
@@ -104,7 +115,7 @@ class Run:
             run=self.id,
             cell=cell,
             index=index,
-            timeouts=self.prepared.spec.timeouts,
+            timeouts=patient(self.prepared.spec.timeouts) if warming else self.prepared.spec.timeouts,
             environ=os.environ,
             sample_devices=self.sampled,
         )
@@ -138,6 +149,19 @@ class Run:
         )
 
 
+def patient(asked: Timeouts) -> Timeouts:
+    """Deadlines of a warming trial: never shorter than the defaults, since a driver that compiles may take a minute,
+    and a warming trial that is cut off leaves the cache cold for those that count."""
+    usual = msgspec.to_builtins(Timeouts())
+    given = msgspec.to_builtins(asked)
+    return Timeouts(**{name: max(seconds, given[name]) for name, seconds in usual.items()})
+
+
+def _whole(job: Run) -> int:
+    """Trials that have an end."""
+    return sum(v.outcome.kind is not OutcomeKind.INTERRUPTED for v in job.judged.verdicts)
+
+
 def shelf(store: Store) -> Put:
     """Puts a trial's evidence into the store: bytes are written, files moved in."""
 
@@ -165,25 +189,29 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool) -> 
         fate = "cannot be killed" if orphan in left else "was killed"
         progress.note(f"a process left over from trial {orphan.trial} (pid {orphan.pid}) {fate}")
     identity = _unfinished(prepared, store, new=new)
-    if identity is not None and not new and _complete(store, identity, prepared):
-        progress.note(f"run {identity} of this spec is complete already; --new runs it again")
-        return judge_run(store, identity)
+    resumed = identity is not None
     with store.writer() as writer:
         if identity is None:
             identity = run_id(datetime.now(timezone.utc), prepared.spec.sha256)
             writer.append("run_started", identity, opening_record(prepared))
         with store.hold(identity), _signals():
             job = Run(prepared, store, writer, identity, progress)
+            if resumed and job.complete:
+                progress.note(f"run {identity} of this spec is complete already; --new runs it again")
+                return judged_run(opening(store, identity), job.judged)
             _report_interrupted(job)
+            if resumed:
+                progress.note(f"going on with run {identity}: {_whole(job)} trials are there already")
             try:
                 job.go_on()
             except KeyboardInterrupt:
                 writer.append("run_paused", identity, {"reason": "Ctrl-C"})
                 raise Interrupted(
-                    f"stopped by Ctrl-C; {len(job.judged.verdicts)} trials are kept, and the same command goes on"
+                    f"stopped by Ctrl-C; what ran is kept ({_whole(job)} trials), and the same command goes on from "
+                    "there"
                 ) from None
             writer.append("run_ended", identity, {"trials": len(job.judged.verdicts)})
-    return judge_run(store, identity)
+    return judged_run(opening(store, identity), job.judged)
 
 
 def opening_record(prepared: Prepared) -> dict[str, object]:
@@ -234,10 +262,6 @@ def _unfinished(prepared: Prepared, store: Store, *, new: bool) -> str | None:
             "this spec; --new starts a new run"
         )
     return last.run
-
-
-def _complete(store: Store, identity: str, prepared: Prepared) -> bool:
-    return judge_run(store, identity).complete
 
 
 def _report_interrupted(job: Run) -> None:

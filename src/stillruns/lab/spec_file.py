@@ -102,7 +102,9 @@ def load(path: Path) -> Spec:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise SpecError(f"cannot read the spec {path}: {(error.strerror or str(error)).lower()}") from error
+    except UnicodeDecodeError as error:
         raise SpecError(f"cannot read the spec {path}: {error}; give a TOML file in UTF-8") from error
     return parse(text, path)
 
