@@ -156,6 +156,8 @@ def first_record(store: Store, run: str) -> Mapping[str, object]:
 def opening(store: Store, run: str) -> Opening:
     """What a matrix was started with. Raises UsageError when the run is none, or is not there."""
     body = first_record(store, run)
+    if body.get("form") == "worklog":
+        raise UsageError(f"{run} was imported; see it with: stillruns report {body.get('study', run)}")
     if body.get("form") == "once":
         raise UsageError(
             f"{run} is a single supervised command, not a matrix; see it with: stillruns show {run}.0001"
@@ -175,10 +177,15 @@ def judge_run(store: Store, run: str) -> RunResult:
     judged = Judged(store, run, start.plans, start.spec.backends, start.engines)
     for left in judged.left_open:
         judged.interrupted(left["trial"], left["cell"], "no end on record: running now, or its harness died")
+    return judged_run(start, judged)
+
+
+def judged_run(start: Opening, judged: Judged) -> RunResult:
+    """The result of a run whose trials are judged already."""
     cells = counting.table(start.plans, judged.verdicts)
     states = [experiment.state(p, judged.verdicts) for p in start.plans]
     return RunResult(
-        run=run,
+        run=judged.run,
         spec_sha256=start.spec.sha256,
         name=start.spec.name,
         question=start.spec.question,
@@ -231,7 +238,7 @@ def newest_matrix(store: Store) -> str:
     """The newest run that is a matrix of trials, not a single command. Raises UsageError when there is none."""
     newest = ""
     for record in store.records(kind="run_started"):
-        if record.body.get("form") != "once":
+        if record.body.get("form") not in ("once", "worklog"):
             newest = record.run
     if not newest:
         raise UsageError(f"the store {store.path} holds no run; start one with: stillruns demo")

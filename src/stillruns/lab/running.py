@@ -20,12 +20,12 @@ from stillruns.errors import Interrupted, UsageError
 from stillruns.judge import experiment
 from stillruns.lab import reference
 from stillruns.lab.host import describe as describe_host
-from stillruns.lab.judging import Judged, judge_run
+from stillruns.lab.judging import Judged, judged_run, opening
 from stillruns.lab.pace import Pace
 from stillruns.lab.preparing import Prepared
 from stillruns.lab.progress import Progress
 from stillruns.lab.unchanged import Unchanged
-from stillruns.model.cell_plan import CellPlan
+from stillruns.model.cell_plan import CellPlan, CellState
 from stillruns.model.engine import Engine
 from stillruns.model.evidence import Evidence
 from stillruns.model.outcome import OutcomeKind
@@ -52,6 +52,14 @@ class Run:
         self.pace = Pace(prepared.plans)
         self.sampled = sampling.devices()
         self.files = Unchanged(prepared)
+
+    @property
+    def complete(self) -> bool:
+        """Whether no cell is open and no trial was left without an end."""
+        judged = self.judged
+        return not judged.left_open and not any(
+            experiment.state(plan, judged.verdicts) is CellState.OPEN for plan in self.prepared.plans
+        )
 
     def go_on(self) -> None:
         """Run trials until every cell is decided, given up, or the time is spent."""
@@ -170,14 +178,17 @@ def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = Fal
     A changed binary or model refuses to resume (UsageError) unless `new` starts another run. Ctrl-C and SIGTERM
     raise Interrupted with everything recorded so far kept.
     """
+    with store.hold(f"of-spec-{prepared.spec.sha256.removeprefix('sha256:')[:16]}"):
+        return _run(prepared, store, progress, new=new)
+
+
+def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool) -> RunResult:
+    """The same, while nobody else works on this spec in this store."""
     killed, left = orphans.sweep()
     for orphan in killed:
         fate = "cannot be killed" if orphan in left else "was killed"
         progress.note(f"a process left over from trial {orphan.trial} (pid {orphan.pid}) {fate}")
     identity = _unfinished(prepared, store, new=new)
-    if identity is not None and not new and _complete(store, identity, prepared):
-        progress.note(f"run {identity} of this spec is complete already; --new runs it again")
-        return judge_run(store, identity)
     resumed = identity is not None
     with store.writer() as writer:
         if identity is None:
@@ -185,6 +196,9 @@ def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = Fal
             writer.append("run_started", identity, opening_record(prepared))
         with store.hold(identity), _signals():
             job = Run(prepared, store, writer, identity, progress)
+            if resumed and job.complete:
+                progress.note(f"run {identity} of this spec is complete already; --new runs it again")
+                return judged_run(opening(store, identity), job.judged)
             _report_interrupted(job)
             if resumed:
                 progress.note(f"going on with run {identity}: {_whole(job)} trials are there already")
@@ -197,7 +211,7 @@ def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = Fal
                     "there"
                 ) from None
             writer.append("run_ended", identity, {"trials": len(job.judged.verdicts)})
-    return judge_run(store, identity)
+    return judged_run(opening(store, identity), job.judged)
 
 
 def opening_record(prepared: Prepared) -> dict[str, object]:
@@ -240,11 +254,14 @@ def _unfinished(prepared: Prepared, store: Store, *, new: bool) -> str | None:
     digest = prepared.model.sha256 if prepared.model else None
     if isinstance(model, dict) and model.get("sha256") != digest:
         raise UsageError(f"the model changed since run {last.run} of this spec; --new starts a new run with it")
+    plans = msgspec.convert(last.body["plans"], tuple[CellPlan, ...])
+    if plans != prepared.plans:
+        changed = next((p.id for p, q in zip(plans, prepared.plans, strict=False) if p != q), "the number of cells")
+        raise UsageError(
+            f"what {changed} would ask for (its device, or the store's own folder) changed since run {last.run} of "
+            "this spec; --new starts a new run"
+        )
     return last.run
-
-
-def _complete(store: Store, identity: str, prepared: Prepared) -> bool:
-    return judge_run(store, identity).complete
 
 
 def _report_interrupted(job: Run) -> None:
