@@ -64,6 +64,7 @@ def _crashes(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
     for (signature, phase, backend), group in groups.items():
         deaths = [r.death for r in group if r.death is not None]
         candidates = _list(c.value for c in deaths[0].components) or "unknown"
+        unsure = "; the log cannot tell which" if len(deaths[0].components) > 1 else ""
         batches = _list(dict.fromkeys(d.batch for d in deaths if d.batch))
         where = f"{phase} phase ({batches})" if batches else f"{phase} phase"
         layers = _list(dict.fromkeys(f"{r.applied_layers}/{r.total_layers}" for r in group))
@@ -71,9 +72,7 @@ def _crashes(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
             "crash",
             f"{len(group)} runners died of {deaths[0].signal or 'an unknown signal'} in the {where} on "
             f"{backend} "
-            f"with {layers} layers, all with one signature ({signature}); candidates: {candidates}; the log cannot "
-            "tell "
-            "which",
+            f"with {layers} layers, all with one signature ({signature}); candidates: {candidates}{unsure}",
             tuple((r.run, r.death.ref) for r in group if r.death is not None),
         )
 

@@ -21,7 +21,7 @@ vocabulary while it prepares the next load."""
 
 def take(state: OllamaState, event: Event, phase: Phase | None) -> None:
     """One line that Ollama's grammar knows."""
-    state.texts[event.ref] = event.text
+    state.keep(event.ref, event.text)
     handler = _HANDLERS.get(event.kind)
     if handler:
         handler(state, event)
@@ -33,14 +33,14 @@ def take_llama(state: OllamaState, event: Event, phase: Phase | None) -> None:
     """One line of a runner that llama.cpp's grammar knows."""
     handler = _DEVICES.get(event.kind)
     if handler:
-        state.texts[event.ref] = event.text
+        state.keep(event.ref, event.text)
         handler(state, event)
     load = state.child
     if load is None and not state.probing and event.kind == "offloaded":
-        load = state.child = state.implicit(event)
+        load = state.implicit(event)
     if load is None or (load.ready and event.kind not in _AFTER_READY):
         return
-    state.texts[event.ref] = event.text
+    state.keep(event.ref, event.text)
     load.llama.take(event, phase)
     if event.kind in _IDLE:
         state.phases.idle()
@@ -222,7 +222,7 @@ def _access(state: OllamaState, event: Event) -> None:
     fields = event.fields
     path = fields["path"].split("?", 1)[0]
     if fields["method"] != "POST" or path not in PATHS:
-        del state.texts[event.ref]
+        state.texts.pop(event.ref, None)
         return
     taken = seconds(fields["duration"])
     begins, ends, started, ended = times(fields["date"], fields["time"], taken)
