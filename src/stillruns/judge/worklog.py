@@ -124,6 +124,7 @@ def _beside(
         outcome=_outcome(record, request, ending, death),
         death=death,
         device_free=dict(runner.settings).get("device_free", "") if runner and not request.reused else "",
+        device_bus=dict(runner.settings).get("device_bus", "") if runner else "",
         runner_ref=runner.started if runner else None,
         access_ref=request.last,
         refs=tuple(dict.fromkeys([*request.refs, *([ending.ref] if ending else [])])),
