@@ -215,6 +215,7 @@ def test_any_json_is_read(records: list[dict[str, object]], meta: dict[str, obje
 @pytest.mark.parametrize(
     "field",
     [
+        {"started_at": "2026-05-02T11:00:01.5"},
         {"started_at": "2026-99-99T99:99:99"}, {"elapsed_sec": 1e300}, {"elapsed_sec": -5}, {"num_gpu": 10**400},
         {"eval_count": 10**400, "eval_duration": 10**400}, {"response_chars": 10**400}, {"epoch": 10**400},
     ],

@@ -65,7 +65,9 @@ def _match(
 
 
 def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text[:26].ljust(19, "0"))
+    """A time as it was written; Python 3.10 itself reads fractions of 3 or 6 digits only."""
+    fraction = float("0" + text[19:26]) if text[19:20] == "." else 0.0
+    return datetime.fromisoformat(text[:19]) + timedelta(seconds=fraction)
 
 
 def _alone(run: ClientRun, record: ClientRecord, journal: bool) -> StudyRequest:
