@@ -19,13 +19,13 @@ VERBS: dict[str, str] = {
     "run": "Your own command once under supervision, or the experiment that a file describes.",
     "demo": "The main job on what this machine has; no GPU needed, under two minutes.",
     "selftest": "Inject each kind of fault in each phase and check that it is classified right.",
+    "autopsy": "Any log, journal or core: what was asked, what really ran, and why it died.",
     "show": "One trial: asked, applied, how it ended, and the evidence for each.",
     "report": "The tables of runs, judged again from their evidence.",
+    "import": "Take a foreign worklog over into the store.",
     "trace": "Follow an option through source trees, stage by stage.",
     "lint": "Does anything read these flags and variables, and the values given?",
     "verify": "Re-derive every digest in the store and name what does not match.",
-    "autopsy": "Any log, journal or core: what was asked, what really ran, and why it died.",
-    "import": "Take a foreign worklog over into the store.",
 }
 """Verb -> its line in `stillruns --help`. The verb's module is `stillruns.cli.<verb>` (with a `_`
 where the verb is a word of Python's), its command `command`."""
