@@ -100,14 +100,15 @@ class Judged:
             record,
             read.answered,
             self._answers.get(compared.id) if compared else None,
-            self._floor(plan),
+            self.floor(plan),
         )
         judged = dataclasses.replace(judged, cell=cell)
         if plan.is_reference and isinstance(read.answered, Answered) and judged.passed:
             self._answers[plan.id] = read.answered
         return judged
 
-    def _floor(self, plan: CellPlan) -> Floor | None:
+    def floor(self, plan: CellPlan) -> Floor | None:
+        """The rounding between the reference's two healthy paths; None before both have answered."""
         other = experiment.floor_plan(plan, self.plans)
         if other is None or other.id == plan.id:
             return None
@@ -176,17 +177,21 @@ def judge_run(store: Store, run: str) -> RunResult:
     judged = Judged(store, run, start.plans, start.spec.backends, start.engines)
     for left in judged.left_open:
         judged.interrupted(left["trial"], left["cell"], "no end on record: running now, or its harness died")
-    shown = [p for p in start.plans if not p.is_floor]
-    cells = tuple(counting.count(p, judged.verdicts) for p in shown)
+    return judged_run(start, judged)
+
+
+def judged_run(start: Opening, judged: Judged) -> RunResult:
+    """The result of a run whose trials are judged already."""
+    cells = counting.table(start.plans, judged.verdicts)
     states = [experiment.state(p, judged.verdicts) for p in start.plans]
     return RunResult(
-        run=run,
+        run=judged.run,
         spec_sha256=start.spec.sha256,
         name=start.spec.name,
         question=start.spec.question,
         cells=cells,
         verdicts=tuple(judged.verdicts),
-        warnings=(*_warnings(start, judged),),
+        warnings=tuple(_warnings(start, judged)),
         complete=CellState.OPEN not in states,
     )
 
@@ -202,6 +207,11 @@ def _warnings(start: Opening, judged: Judged) -> list[RunWarning]:
                     f"{warmed.outcome.phase.value} (not counted: its shader cache was cold)",
                 )
             )
+    for plan in start.plans:
+        floor = judged.floor(plan) if plan.is_reference and not plan.is_floor else None
+        sentence = agreement.floor_warning(floor) if floor else None
+        if sentence:
+            found.append(RunWarning("floor", f"{plan.id}: {sentence}"))
     if start.spec.hypotheses:
         names = ", ".join(h.id for h in start.spec.hypotheses)
         found.append(RunWarning("hypotheses", f"{names}: frozen with the run, not yet evaluated by this version"))

@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import shlex
+import shutil
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
 from types import FrameType
 
 from stillruns.act import trial
 from stillruns.act.life import Ask
-from stillruns.errors import UsageError
+from stillruns.act.runtimes.llama_cpp import NAME, LlamaCpp
+from stillruns.errors import EnvironmentLacks, UsageError
 from stillruns.judge import once as judge_once
 from stillruns.judge import user_command
 from stillruns.judge.user_command import UserCommand
@@ -32,15 +35,26 @@ from stillruns.store.store import Store
 from stillruns.store.view import encode_trial
 
 PROMPT = "List three facts about the sea."
+_LOOPBACK = {
+    **dict.fromkeys(("127.0.0.1", "localhost", "0.0.0.0"), "127.0.0.1"),  # noqa: S104
+    **dict.fromkeys(("::1", "::", "[::1]", "[::]"), "::1"),
+}
+"""Where a server answers on this machine, by the `--host` that it is given."""
+LOAD_SECONDS = 3600.0
+"""How long a user's own server may load: 40 GB from a slow disk are no hang, and Ctrl-C ends the wait."""
+Tell = Callable[[str], None]
 VERBOSITY = "LLAMA_ARG_LOG_VERBOSITY"
 """From b9246 on the load lines are printed at verbosity 4 only; older builds read no such variable."""
 
 
-def run(argv: tuple[str, ...], store: Store, *, keep_running: bool = False, as_is: bool = False) -> OnceResult:
+def run(
+    argv: tuple[str, ...], store: Store, tell: Tell, *, keep_running: bool = False, as_is: bool = False
+) -> OnceResult:
     """Start the command in the user's folder with the user's environment, wait, stop it, and judge what was seen.
 
     A llama-server gets one request once it is ready (unless `as_is` or `keep_running`) and is then stopped; anything
-    else, and a kept server, runs until it ends or Ctrl-C. Its output is shown on stderr as it comes.
+    else, and a kept server, runs until it ends or Ctrl-C. Its output is shown on stderr as it comes; `tell` gets a
+    sentence when no request can be sent.
     Raises EnvironmentLacks when it cannot be started, UsageError when its port is taken.
     """
     env = dict(os.environ)
@@ -48,7 +62,7 @@ def run(argv: tuple[str, ...], store: Store, *, keep_running: bool = False, as_i
     added: dict[str, str] = {}
     if command.program and not as_is and not command.verbose and "verbosity" not in command.asked:
         added[VERBOSITY] = "4"
-    ask = None if as_is or keep_running else _ask(command)
+    ask = None if as_is or keep_running else _ask(command, tell)
     body = {
         "form": "once",
         "name": command.program or argv[0].rsplit("/", 1)[-1],
@@ -64,23 +78,40 @@ def run(argv: tuple[str, ...], store: Store, *, keep_running: bool = False, as_i
     with store.writer() as writer, store.hold(identity):
         writer.append("run_started", identity, {**body, "spec": spec, "spec_sha256": spec_digest(spec)})
         writer.append("trial_started", identity, {"trial": name, "cell": "once", "index": 0})
-        with _until_stopped() as stop:
-            record = trial.supervise(
-                argv,
-                {**env, **added},
-                store.spool(name),
-                shelf(store),
-                trial=name,
-                run=identity,
-                ask=ask,
-                timeouts=Timeouts(),
-                stop=stop,
-                echo=_echo,
-            )
+        try:
+            with _until_stopped() as stop:
+                record = trial.supervise(
+                    argv,
+                    {**env, **added},
+                    store.spool(name),
+                    shelf(store),
+                    trial=name,
+                    run=identity,
+                    ask=ask,
+                    timeouts=Timeouts(load=LOAD_SECONDS),
+                    stop=stop,
+                    echo=_echo,
+                )
+        except EnvironmentLacks as error:
+            lost: dict[str, object] = {"trial": name, "cell": "once", "reason": str(error)}
+            writer.append("trial_interrupted", identity, lost)
+            writer.append("run_ended", identity, {"trials": 0})
+            raise EnvironmentLacks(f"{error}{_elsewhere(argv, env)}") from error
         record = dataclasses.replace(record, cell="once", env=listed({**env, **added}))
         writer.append("trial_ended", identity, {"trial": name, "record": encode_trial(record)})
         writer.append("run_ended", identity, {"trials": 1})
     return judged(store, record, body)
+
+
+def _elsewhere(argv: tuple[str, ...], env: Mapping[str, str]) -> str:
+    """Where the llama-server is that specs and the demo would take, for who names one that is not on PATH."""
+    if argv[0] != NAME or shutil.which(NAME, path=env.get("PATH", os.defpath)):
+        return ""
+    try:
+        found = LlamaCpp().find("", env)
+    except EnvironmentLacks:
+        return ""
+    return f"; {shlex.quote(found.binary)} is here ({found.found_by})"
 
 
 def judged(store: Store, record: TrialRecord, body: Mapping[str, object]) -> OnceResult:
@@ -99,16 +130,28 @@ def judged(store: Store, record: TrialRecord, body: Mapping[str, object]) -> Onc
     )
 
 
-def _ask(command: UserCommand) -> Ask | None:
-    """One small request to the user's server; None where it would not be answered (a key, another host)."""
-    host = command.asked.get("host", "127.0.0.1")
-    if not command.is_server or "api_key" in command.asked or host not in ("127.0.0.1", "localhost", "0.0.0.0"):  # noqa: S104
+def _ask(command: UserCommand, tell: Tell) -> Ask | None:
+    """One small request to the user's server; None, and a sentence, where it would not be answered."""
+    if not command.is_server:
         return None
-    port = command.number("port") or 8080
-    with socket.socket() as probe:
+    host = _LOOPBACK.get(command.asked.get("host", "127.0.0.1"))
+    port = command.number("port") if "port" in command.asked else 8080
+    why = ""
+    if "api_key" in command.asked:
+        why = "the server wants a key"
+    elif host is None:
+        why = f"it listens on {command.asked['host']} alone"
+    elif not port:
+        why = f"--port {command.asked['port']} does not tell where it listens"
+    if why or host is None or not port:
+        tell(f"no request is sent, since {why}: use the server as you like, and end it with Ctrl-C for the report")
+        return None
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((host, port))
+        except OverflowError:
+            raise UsageError(f"--port {port} is no port; give one from 1 to 65535") from None
         except OSError as error:
             raise UsageError(
                 f"port {port} is in use by another program, whose answers would be taken for this server's; "
@@ -123,7 +166,7 @@ def _ask(command: UserCommand) -> Ask | None:
         "return_tokens": True,
         "stream": True,
     }
-    return Ask(port, "/health", "/completion", body)
+    return Ask(port, "/health", "/completion", body, host)
 
 
 def _echo(kind: str, data: bytes) -> None:

@@ -39,6 +39,7 @@ DEVICE_PREFIXES: dict[str, Backend] = {
     "MTL": Backend.METAL,
     "RPC": Backend.RPC,
     "CPU": Backend.CPU,
+    "AMX": Backend.CPU,  # the CPU backend's own buffer type for Intel's matrix unit
 }
 """ggml's device and buffer names begin with these (`Vulkan0`, `ROCm_Host`, `CPU_Mapped`, `RPC0[127.0.0.1:50052]`)."""
 
