@@ -36,6 +36,15 @@ def code_blocks(text: str) -> list[str]:
     return fenced + re.findall(r"(?:^    .*\n)+", rest, re.MULTILINE)
 
 
+def test_pattern_page_is_fresh() -> None:
+    """docs/patterns.md is what the catalogue says today."""
+    spec = importlib.util.spec_from_file_location("pattern_table", ROOT / "scripts" / "pattern_table.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.PAGE.read_text(encoding="utf-8") == module.page()
+
+
 def test_every_verb_is_documented() -> None:
     """A verb that exists is shown in use somewhere."""
     text = "\n".join(path.read_text(encoding="utf-8") for path in PAGES)

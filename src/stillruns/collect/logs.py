@@ -56,18 +56,22 @@ class _Gzip:
         self._object = zlib.decompressobj(wbits=31)
 
     def decompress(self, data: bytes, max_length: int = -1) -> bytes:
+        """See _Decoder."""
         return self._object.decompress(self._object.unconsumed_tail + data, max(0, max_length))
 
     @property
     def eof(self) -> bool:
+        """See _Decoder."""
         return self._object.eof
 
     @property
     def unused_data(self) -> bytes:
+        """See _Decoder."""
         return self._object.unused_data
 
     @property
     def needs_input(self) -> bool:
+        """See _Decoder."""
         return not self._object.unconsumed_tail
 
 

@@ -25,7 +25,7 @@ def take(state: OllamaState, event: Event, phase: Phase | None) -> None:
     handler = _HANDLERS.get(event.kind)
     if handler:
         handler(state, event)
-    if phase is Phase.DISCOVER or (phase is Phase.LOAD and not state.is_ready()):
+    if phase is Phase.DECODE or phase is Phase.DISCOVER or (phase is Phase.LOAD and not state.is_ready()):
         state.phases.mark(phase, event.ref)
 
 

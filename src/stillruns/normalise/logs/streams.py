@@ -112,6 +112,8 @@ class Splitter:
     def take(self, line: Line) -> None:
         """The next line of the source (reader.lines: clean, numbered)."""
         opened = open_line(line.text)
+        if not opened.unit and " exited with code " in opened.text[:200]:
+            opened = self._container(opened)
         entry = LogLine(line.number, opened.text, opened.at, line.torn)
         if opened.unit == KERNEL:
             self.kernel.take(entry)
@@ -131,6 +133,13 @@ class Splitter:
             if opened.unit.startswith("ollama"):
                 stream.leaning = Runtime.OLLAMA
         self._push(stream, entry)
+
+    def _container(self, opened: Opened) -> Opened:
+        """Compose's `llama-1 exited with code 139` belongs to the container that it names."""
+        name, _, rest = opened.text.partition(" exited with code ")
+        if name in self._streams:
+            return Opened(f"exited with code {rest}", name, None, opened.at, True)
+        return opened
 
     def _supervise(self, opened: Opened, line: LogLine) -> None:
         sign = signs.read(line.text)
