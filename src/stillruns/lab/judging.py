@@ -40,6 +40,8 @@ class Judged:
     seen: set[str] = field(default_factory=set)
     left_open: tuple[dict[str, str], ...] = ()
     faults: list[str] = field(default_factory=list)
+    only: str = ""
+    """A trial's id: then no other is judged but the references. Judging reads each trial's whole log."""
     _answers: dict[str, Answered] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -52,13 +54,22 @@ class Judged:
                 self.seen.add(str(body["trial"]))
             elif record.kind == "trial_ended":
                 started.pop(str(body["trial"]), None)
-                self.take(decode_trial(body["record"]))
+                ended = decode_trial(body["record"])
+                if self._wanted(ended):
+                    self.take(ended)
             elif record.kind == "trial_interrupted":
                 started.pop(str(body["trial"]), None)
                 self._interrupted(str(body["trial"]), str(body["cell"]), str(body.get("reason", "")))
             elif record.kind == "reference_reused":
                 self.take_reused(body)
         self.left_open = tuple(started.values())
+
+    def _wanted(self, record: TrialRecord) -> bool:
+        """Whether a trial is to be judged: all, or the one asked for and the references that it is compared with."""
+        if not self.only or record.trial == self.only:
+            return True
+        plan = self.plan_of(record.cell)
+        return plan is not None and plan.is_reference
 
     def plan_of(self, cell: str) -> CellPlan | None:
         """The plan of a cell id; None for a cell that the spec does not have."""

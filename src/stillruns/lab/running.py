@@ -178,6 +178,12 @@ def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = Fal
     A changed binary or model refuses to resume (UsageError) unless `new` starts another run. Ctrl-C and SIGTERM
     raise Interrupted with everything recorded so far kept.
     """
+    with store.hold(f"of-spec-{prepared.spec.sha256.removeprefix('sha256:')[:16]}"):
+        return _run(prepared, store, progress, new=new)
+
+
+def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool) -> RunResult:
+    """The same, while nobody else works on this spec in this store."""
     killed, left = orphans.sweep()
     for orphan in killed:
         fate = "cannot be killed" if orphan in left else "was killed"
@@ -248,6 +254,13 @@ def _unfinished(prepared: Prepared, store: Store, *, new: bool) -> str | None:
     digest = prepared.model.sha256 if prepared.model else None
     if isinstance(model, dict) and model.get("sha256") != digest:
         raise UsageError(f"the model changed since run {last.run} of this spec; --new starts a new run with it")
+    plans = msgspec.convert(last.body["plans"], tuple[CellPlan, ...])
+    if plans != prepared.plans:
+        changed = next((p.id for p, q in zip(plans, prepared.plans, strict=False) if p != q), "the number of cells")
+        raise UsageError(
+            f"what {changed} would ask for (its device, or the store's own folder) changed since run {last.run} of "
+            "this spec; --new starts a new run"
+        )
     return last.run
 
 

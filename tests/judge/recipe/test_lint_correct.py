@@ -14,6 +14,7 @@ CORRECTED = [
     ("x.sh", "llama-cli -m x \\\n  --rocm-single-alloc \\\n  -ngl 9\n", "llama-cli -m x \\\n  -ngl 9\n"),
     ("x.sh", "llama-cli -m x \\\n  --rocm-single-alloc\nls\n", "llama-cli -m x\nls\n"),
     ("x.sh", "llama-cli -ngl 1 -m x -ngl 2\n", "llama-cli -m x -ngl 2\n"),
+    ("x.sh", "llama-server --draft 8 -m x\n", "llama-server --spec-draft-n-max 8 -m x\n"),
     ("x.sh", "llama-cli --no-mmap --mlock\n", "llama-cli --load-mode mlock\n"),
     ("x.sh", "llama-cli -fa -m x --ctx-size=4096\n", "llama-cli -fa on -m x --ctx-size 4096\n"),
     ("x.sh", "export OLLAMA_NUM_GPU=1 OLLAMA_VULKAN=1\nollama serve\n", "export OLLAMA_VULKAN=1\nollama serve\n"),

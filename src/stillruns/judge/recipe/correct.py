@@ -107,7 +107,9 @@ def _flag(recipe: Recipe, item: Item, verdict: LintItem, ground: Ground) -> _Cha
         if use and verdict.verdict is Reading.NOT_FOUND:
             return _Change(item.name_start, item.name_end, use, item.line, f"{item.name} is not known; {use} is")
         if use and use.startswith("-"):
-            end = item.end if not _takes(ground, command.program, use) and item.value is not None else end
+            takes = _takes(ground, command.program, use)
+            keeps = " " not in use and takes  # another name for the same thing: the value that stands there stays
+            end = item.end if item.value is not None and (keeps or not takes) else end
             return _words(
                 recipe, item, item.start, _end_for(item, use, end), use, verdict.why or verdict.verdict.value
             )

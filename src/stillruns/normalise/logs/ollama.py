@@ -29,6 +29,7 @@ from stillruns.model.server_facts import Event, Trouble
 from stillruns.model.server_log import LogLine, ServerLog
 from stillruns.normalise.logs import ollama_events, slog
 from stillruns.normalise.logs.matcher import best_pattern, pattern_table, rule_table
+from stillruns.normalise.logs.ollama_dump import DUMP_LINES, dump_line
 from stillruns.normalise.logs.ollama_noun import server_log
 from stillruns.normalise.logs.ollama_state import OllamaState
 from stillruns.normalise.logs.prefix import strip
@@ -57,6 +58,7 @@ class Reader:
         self._patterns = pattern_table(patterns).matcher()
         self._state = OllamaState(source)
         self._done: list[ServerLog] = []
+        self._dumped = 0
         self._after = 0
 
     def take(self, line: LogLine) -> None:
@@ -105,9 +107,14 @@ class Reader:
 
     def _child_line(self, text: str, ref: str) -> None:
         state = self._state
+        if self._dumped and state.deaths.dump is None:
+            self._dumped -= 1
+            if dump_line(text):
+                return
         if state.deaths.raw(text, ref, visible(text), state.child, state.at, state.phase(), state.latest()):
-            if len(state.texts) < 200_000:
-                state.texts[ref] = visible(text)
+            if state.deaths.dump is not None:
+                self._dumped = DUMP_LINES
+            state.keep(ref, visible(text))
             self._trouble(text, ref)
             return
         stripped = strip(text)

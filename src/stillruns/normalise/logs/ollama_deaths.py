@@ -42,6 +42,11 @@ class Death:
     frames: list[Frame] = field(default_factory=list)
     refs: list[Ref] = field(default_factory=list)
 
+    def all_refs(self) -> list[Ref]:
+        """Every line that it rests on."""
+        refs = [self.ref, *self.refs, *(frame.ref for frame in self.frames)]
+        return refs if self.phase_ref is None else [*refs, self.phase_ref]
+
     def noun(self) -> Ending:
         """As the report wants it."""
         return Ending(

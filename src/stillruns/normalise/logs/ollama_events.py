@@ -21,7 +21,7 @@ vocabulary while it prepares the next load."""
 
 def take(state: OllamaState, event: Event, phase: Phase | None) -> None:
     """One line that Ollama's grammar knows."""
-    state.texts[event.ref] = event.text
+    state.keep(event.ref, event.text)
     handler = _HANDLERS.get(event.kind)
     if handler:
         handler(state, event)
@@ -33,14 +33,14 @@ def take_llama(state: OllamaState, event: Event, phase: Phase | None) -> None:
     """One line of a runner that llama.cpp's grammar knows."""
     handler = _DEVICES.get(event.kind)
     if handler:
-        state.texts[event.ref] = event.text
+        state.keep(event.ref, event.text)
         handler(state, event)
     load = state.child
     if load is None and not state.probing and event.kind == "offloaded":
-        load = state.child = state.implicit(event)
+        load = state.implicit(event)
     if load is None or (load.ready and event.kind not in _AFTER_READY):
         return
-    state.texts[event.ref] = event.text
+    state.keep(event.ref, event.text)
     load.llama.take(event, phase)
     if event.kind in _IDLE:
         state.phases.idle()
@@ -201,6 +201,12 @@ def _gpu_memory(state: OllamaState, event: Event) -> None:
         load.settings["device_free"] = f"{before}, {shown}" if before else shown
 
 
+def _device_bus(state: OllamaState, event: Event) -> None:
+    """Which device on the bus the server asks for its free memory."""
+    if len(state.buses) < 16:
+        state.buses.add(event.fields["bus"])
+
+
 def _ready(state: OllamaState, event: Event) -> None:
     load = state.load_of(event)
     load.ready = load.ready or event.ref
@@ -222,7 +228,7 @@ def _access(state: OllamaState, event: Event) -> None:
     fields = event.fields
     path = fields["path"].split("?", 1)[0]
     if fields["method"] != "POST" or path not in PATHS:
-        del state.texts[event.ref]
+        state.texts.pop(event.ref, None)
         return
     if len(state.requests) >= MAX_REQUESTS and fields["status"] == "200":
         # kept nowhere: only counted, so that a journal of a million requests costs no more than its first thousands
@@ -317,6 +323,7 @@ _HANDLERS: dict[str, _Handler] = {
     "offloaded_engine": _offloaded,
     "memory": _memory,
     "gpu_memory": _gpu_memory,
+    "device_bus": _device_bus,
     "ready": _ready,
     "loaded_runners": _loaded_runners,
     "option_dropped": _option_dropped,

@@ -21,6 +21,8 @@ MAX_RUNNERS = 2_000
 MAX_REQUESTS = 10_000
 MAX_TROUBLES = 1_000
 MAX_NOTES = 200
+MAX_TEXTS = 20_000
+MAX_SPANS = 10_000
 
 
 @dataclass
@@ -42,6 +44,7 @@ class OllamaState:
     loads_dropped: int = 0
     child: Load | None = None
     probing: int = 0
+    buses: set[str] = field(default_factory=set)
     estimate: tuple[int, int, Ref] | None = None
     requests: list[Served] = field(default_factory=list)
     requests_dropped: int = 0
@@ -52,6 +55,7 @@ class OllamaState:
     deaths: Deaths = field(default_factory=Deaths)
     notes: list[Note] = field(default_factory=list)
     texts: dict[Ref, str] = field(default_factory=dict)
+    texts_bound: int = 20_000
     around: set[Ref] = field(default_factory=set)
     """Lines just after a line of trouble: they say where it was."""
 
@@ -80,9 +84,30 @@ class OllamaState:
 
     def trouble(self, trouble: Trouble) -> None:
         """A line that a crash pattern explains."""
-        self.texts[trouble.ref] = trouble.text
+        self.keep(trouble.ref, trouble.text)
         if len(self.troubles) < MAX_TROUBLES:
             self.troubles.append(trouble)
+
+    def keep(self, ref: Ref, text: str) -> None:
+        """Remember a line's excerpt; of very many, only those that something refers to."""
+        self.texts[ref] = text
+        if len(self.texts) >= self.texts_bound:
+            wanted = self.wanted()
+            self.texts = {ref: text for ref, text in self.texts.items() if ref in wanted}
+            self.texts_bound = max(MAX_TEXTS, 2 * len(self.texts))
+            del self.phases.spans[:-MAX_SPANS]
+
+    def wanted(self) -> set[Ref]:
+        """Lines that runners, requests, troubles, endings and notes rest on, and the latest ones."""
+        found = {ref for load in self.loads for ref in load.refs()}
+        found.update(request.ref for request in self.requests)
+        found.update(trouble.ref for trouble in self.troubles)
+        found.update(ref for death in self.deaths.all for ref in death.all_refs())
+        found.update(ref for note in self.notes for ref in note.refs)
+        found.update(b.ref for b in self.libraries)
+        found.update(device.ref for device in self.seen.all())
+        found.update(listed.ref for listed in self.listed.values())
+        return found | set(list(self.texts)[-200:])
 
     def is_ready(self) -> bool:
         """Whether the runner that was started last has said that it is ready."""
@@ -103,7 +128,9 @@ class OllamaState:
 
     def implicit(self, event: Event) -> Load:
         """A runner whose start lies before the log."""
-        return self.add_load(event.ref, "ollama engine" if "source=" in event.text else "llama runner")
+        load = self.add_load(event.ref, "ollama engine" if "source=" in event.text else "llama runner")
+        self.child = load
+        return load
 
     def add_load(self, ref: Ref, engine: str) -> Load:
         """A new runner."""

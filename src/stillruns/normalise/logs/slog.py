@@ -70,8 +70,10 @@ def plain(text: str) -> str:
 def local_seconds(time: str) -> float | None:
     """Seconds of a wall clock without its zone (`2026-03-07T01:26:44.767+09:00`), for comparing times of one host;
     None for anything else."""
+    if len(time) < 19:
+        return None
     try:
-        return (datetime.strptime(time[:19], "%Y-%m-%dT%H:%M:%S") - _EPOCH).total_seconds() + _fraction(time)
+        return (datetime.fromisoformat(time[:19]) - _EPOCH).total_seconds() + _fraction(time)
     except ValueError:
         return None
 

@@ -126,6 +126,11 @@ class Program:
                 if needle in unit.file.data and (aside or not unit.aside):
                     yield unit
 
+    def member_files(self, name: str, domain: str) -> int:
+        """In how many files the name stands as a member, by its text: `.name`, `->name`, `name:`."""
+        member = re.compile(rb"(?:\.|->)\s*%b\b|\b%b\s*:" % ((re.escape(name.encode()),) * 2))
+        return sum(1 for unit in self.holding(name, (domain,)) if member.search(unit.file.data))
+
     def users(self, name: str, domains: Iterable[str]) -> list[FuncId]:
         """Functions that contain the identifier."""
         found: list[FuncId] = []

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from stillruns.model.trace import Bridges, Row
-from stillruns.normalise.source.ir import Expr, Func
+from stillruns.normalise.source.ir import Expr, Func, walk
 from stillruns.normalise.source.program import FuncId, Program, Unit
 
 PRIORITY = (
@@ -145,14 +145,16 @@ class State:
         if sym.name in self.spec_stops:
             why = "the spec of this option stops here"
         else:
-            files = sum(1 for _ in self.program.holding(sym.name, (sym.scope,)))
+            files = self.program.member_files(sym.name, sym.scope)
             if files > 2 * self.bridges.hub_functions:
-                why = f"it is named in {files} files"
+                why = f"it is a member in {files} files"
             else:
-                count = len(self.uses(sym.name, sym.scope))
+                count = sum(
+                    1 for key in self.uses(sym.name, sym.scope) if mentions_member(self.program.func(key), sym.name)
+                )
                 if count <= self.bridges.hub_functions:
                     return False
-                why = f"it is named in {count} functions"
+                why = f"it is a member in {count} functions"
         at = f"{unit.file.project}:{unit.file.path}:{line}" if unit else ""
         self.stops.setdefault(f"{sym.scope}:{sym.name}", f"{sym.name} is not followed beyond {at}: {why}.")
         return True
@@ -218,6 +220,18 @@ class State:
             path.append((at, self.known[at].place))
             at = self.known[at].parent
         return path[::-1]
+
+
+def mentions_member(func: Func, name: str) -> bool:
+    """Does a function use the name as a member, and not only as a local of its own? `s.batchSize` and
+    `{batchSize: n}` are the field; the fifty functions that call a local `batchSize` say nothing about it."""
+    for stmt in func.stmts:
+        for part in (p for e in (*stmt.targets, *stmt.values) for p in walk(e)):
+            if part[0] == "sel" and part[3] == name:
+                return True
+            if part[0] == "kv" and any(item[0] == name for item in part[2]):
+                return True
+    return False
 
 
 def local(key: FuncId, name: str) -> Sym:
