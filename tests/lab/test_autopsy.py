@@ -90,6 +90,25 @@ def test_another_process_of_the_kernel_log_is_left_alone() -> None:
     assert found.incidents == ()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "dockerd[900]: container 1 exited with code 137",
+        "backup[77]: Aborted",
+        "systemd[1]: nginx.service: Main process exited, code=killed, status=11/SEGV",
+        "kernel: python3[9]: segfault at 8 ip 00007f sp 00007f error 4 in libpython3.11.so[100,7f+4]",
+        "kernel: Out of memory: Killed process 9 (firefox) total-vm:4kB, anon-rss:4kB, file-rss:0kB",
+    ],
+)
+def test_other_programs_of_a_journal_are_left_alone(line: str) -> None:
+    """What befalls another program beside a healthy server is no incident of any server."""
+    found = pasted(
+        "Mar 07 02:10:01 box llama-server[7]: main: server is listening on http://127.0.0.1:8080 - starting\n"
+        f"Mar 07 02:10:09 box {line}\n"
+    )
+    assert (found.incidents, len(found.servers)) == ((), 1)
+
+
 def test_mixed_runtimes_are_told_apart() -> None:
     """A file into which an Ollama journal and a llama-cli run were pasted holds two servers."""
     found = read("mixed-paste")

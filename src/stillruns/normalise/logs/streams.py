@@ -43,6 +43,8 @@ _LLAMA = re.compile(
 _LLAMA_START = re.compile(
     r"^(?:[$>#❯] ?)\S*llama-(?:server|cli|bench)\S* -|^main: build = \d|^build: \d+ \([0-9a-f]+\) with |^Log start$"
 )
+OURS = re.compile(r"llama|vllm|ggml|koboldcpp", re.IGNORECASE)
+"""Names of units, containers and processes that may be a model server."""
 _CHILD = 'msg="starting llama-server"'
 
 RUNTIMES: tuple[Runtime, ...] = (Runtime.OLLAMA, Runtime.VLLM, Runtime.LLAMA_CPP)
@@ -216,7 +218,12 @@ class Splitter:
 
 
 def _empty(server: ServerLog) -> bool:
-    """A stream that is no server at all: another unit of the journal, prose around a paste."""
+    """A stream that is no server at all: another unit of the journal, prose around a paste. Of a named process that
+    is neither called like a model server nor speaks like one, an exit status alone is none of our business."""
+    if server.runtime in (Runtime.LLAMA_CPP, Runtime.OLLAMA):
+        return False  # it spoke in its own words
+    if server.name and server.runtime is Runtime.UNKNOWN and not OURS.search(server.name):
+        return not (server.runners or server.devices or server.phases or server.backends_loaded)
     return not (
         server.runners
         or server.requests
