@@ -68,7 +68,7 @@ CASES = [
     ("llama-cli --port 8080", "--port", "other program", "no effect", ""),
     ("llama-cli --bogus-flag 1", "--bogus-flag", "not found", None, ""),
     ("llama-cli -ts 3,1", "-ts", "read", "ok", ""),
-    ("llama-cli -ts 3GB", "-ts", "read", "not accepted", ""),
+    ("llama-cli -ts 3GB", "-ts", "read", "other meaning", ""),
 ]  # fmt: skip
 
 

@@ -17,8 +17,8 @@ FAMILY = ("llama-", "ggml-")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A flag of one program, from its help text or from the catalogue. `repeat` is append, last, switch or removed: the
-    program still lists it, only to stop at it and to say what to use `instead`."""
+    """A flag of one program, from its help text or from the catalogue. `repeat` is append, last, switch or removed:
+    the program still lists it, only to stop at it and to say what to use `instead`."""
 
     names: tuple[str, ...]
     negatives: tuple[str, ...]

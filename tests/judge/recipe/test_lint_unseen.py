@@ -1,0 +1,81 @@
+"""The promise: a variable that no program of the script sees is not called read, and one that is seen is."""
+
+from __future__ import annotations
+
+import pytest
+from lint_help import judged
+
+UNSEEN = [
+    ("HSA_ENABLE_SDMA=0\nllama-server -m x", "HSA_ENABLE_SDMA", "nothing exports it"),
+    ("declare HSA_ENABLE_SDMA=0\n./main -m x", "HSA_ENABLE_SDMA", "nothing exports it"),
+    ("export HSA_ENABLE_SDMA=0\nenv -i llama-server -m x", "HSA_ENABLE_SDMA", "env -i"),
+    ("HSA_ENABLE_SDMA=0 env -i llama-server -m x", "HSA_ENABLE_SDMA", "env -i"),
+    ("HSA_ENABLE_SDMA=0 env -u HSA_ENABLE_SDMA llama-server", "HSA_ENABLE_SDMA", "unset"),
+    ("export HSA_ENABLE_SDMA=0\nenv --unset=HSA_ENABLE_SDMA llama-server", "HSA_ENABLE_SDMA", "unset"),
+    ("export HSA_ENABLE_SDMA=0\nunset -v HSA_ENABLE_SDMA\nllama-server", "HSA_ENABLE_SDMA", "unset"),
+]
+
+SEEN = [
+    "export A=1 HSA_ENABLE_SDMA=0\nllama-server -m x",
+    "HSA_ENABLE_SDMA=0; export HSA_ENABLE_SDMA\nllama-server -m x",
+    "export HSA_ENABLE_SDMA\nHSA_ENABLE_SDMA=0\nllama-server -m x",
+    "set -a\nHSA_ENABLE_SDMA=0\nset +a\nllama-server -m x",
+    "declare -x HSA_ENABLE_SDMA=0\nllama-server -m x",
+    "env -i HSA_ENABLE_SDMA=0 llama-server -m x",
+    "HSA_ENABLE_SDMA=1\nHSA_ENABLE_SDMA=$HSA_ENABLE_SDMA llama-server -m x",
+    "unset HSA_ENABLE_SDMA\nexport HSA_ENABLE_SDMA=0\nllama-server -m x",
+    "export HSA_ENABLE_SDMA=0\nllama-server -m x\nunset HSA_ENABLE_SDMA\nllama-cli -m x",
+    "MODEL=x\nTHREADS=4\nllama-server -m $MODEL -t $THREADS",
+    "HSA_ENABLE_SDMA=0\nls",
+    "AMDGPU_TARGETS=gfx906\ncmake -B b -DGGML_HIP=ON -DAMDGPU_TARGETS=$AMDGPU_TARGETS\nllama-server -m x",
+]
+
+
+@pytest.mark.parametrize(("recipe", "name", "why"), UNSEEN, ids=[case[0][:50] for case in UNSEEN])
+def test_unseen(recipe: str, name: str, why: str) -> None:
+    """Never exported, unset, or emptied by env -i: a conflict with its places."""
+    found = [item for item in judged(recipe).items if item.verdict.value == "conflict"]
+    assert [(item.name, item.value_verdict and item.value_verdict.value) for item in found] == [(name, "no effect")]
+    assert why in found[0].why
+    assert len(found[0].evidence) >= 2
+
+
+@pytest.mark.parametrize("recipe", SEEN)
+def test_seen(recipe: str) -> None:
+    """Every way in which a shell hands a variable on; variables of the script itself are none of lint's business."""
+    assert [item.name for item in judged(recipe).items if item.verdict.value == "conflict"] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.md", "```powershell\n$env:OLLAMA_NUM_GPU=1\n```\n"),
+        ("a.md", "~~~bat\nset OLLAMA_NUM_GPU=1\n~~~\n"),
+        ("a.bat", "set OLLAMA_NUM_GPU=1\n"),
+        ("a.ps1", "$env:OLLAMA_NUM_GPU=1\n"),
+        ("a.sh", "set OLLAMA_NUM_GPU=1\nollama serve\n"),
+        ("a.sh", "setx OLLAMA_NUM_GPU=1\nollama serve\n"),
+    ],
+)
+def test_windows_is_said(path: str, text: str) -> None:
+    """What is written for Windows is not judged as if a Unix shell ran it, and a note says so."""
+    result = judged(text, path=path)
+    assert any("Windows" in note for note in result.notes)
+    assert "OLLAMA_NUM_GPU" not in [item.name for item in result.items]
+
+
+def test_variable_that_is_handed_on() -> None:
+    """`- NAME` of a compose file and `-e NAME` of docker are names like any other; their values are not known."""
+    compose = "services:\n  a:\n    image: ollama/ollama\n    environment:\n      - OLLAMA_NUM_GPU\n"
+    assert [item.name for item in judged(compose, path="c.yml").items] == ["OLLAMA_NUM_GPU"]
+    run = judged("docker run -e OLLAMA_NUM_GPU -e OLLAMA_VULKAN=1 ollama/ollama")
+    assert [(item.name, item.value) for item in run.items if item.kind.value == "env"] == [
+        ("OLLAMA_NUM_GPU", None),
+        ("OLLAMA_VULKAN", "1"),
+    ]
+
+
+def test_environment_on_one_line_is_said() -> None:
+    """A flow map of a compose file is named instead of being passed over."""
+    result = judged('services:\n  a:\n    image: ollama/ollama\n    environment: {A: "1"}\n', path="c.yml")
+    assert any("on one line" in note for note in result.notes)
