@@ -140,7 +140,7 @@ def _as_it_lies(name: str, path: Path, suffixes: tuple[str, ...]) -> Tree:
             if not entry.endswith(suffixes):
                 continue
             full = Path(folder) / entry
-            file = full.relative_to(path).as_posix()
+            file = os.fsencode(full.relative_to(path)).decode("utf-8", "replace")  # a name need not be text
             try:
                 info = full.lstat()
                 if not stat.S_ISREG(info.st_mode):

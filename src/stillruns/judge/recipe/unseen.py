@@ -27,8 +27,8 @@ def unexported(recipe: Recipe, ground: Ground) -> Iterator[tuple[Item, LintItem]
         if after is None or item.name in named | NOT_JUDGED or not _known(item.name, ground):
             continue
         why = (
-            f"it is a variable of the shell only: nothing exports it, so {after.program} (line {after.line}) does not "
-            "see it unless the shell that starts this script exported it before"
+            f"it is a variable of the shell only: nothing exports it, so {after.program} (line {after.line}) does "
+            "not see it unless the shell that starts this script exported it before"
         )
         places = [said(recipe, item.line), said(recipe, after.line), EXPORTED]
         value = item.value if item.value is not None else "..."
