@@ -64,6 +64,15 @@ def test_windows_is_said(path: str, text: str) -> None:
     assert "OLLAMA_NUM_GPU" not in [item.name for item in result.items]
 
 
+def test_arguments_in_a_variable() -> None:
+    """Flags that came out of a variable are judged one by one, and the place that uses it is left alone."""
+    text = 'ARGS="-m x --no-mmap"\nllama-server $ARGS -fa\neval "llama-cli --no-mmap"\n'
+    result = judged(text)
+    found = [(i.name, i.verdict.value) for i in result.items if i.kind.value == "flag"]
+    assert found == [("-m", "read"), ("--no-mmap", "removed"), ("-fa", "read"), ("--no-mmap", "removed")]
+    assert result.corrected == text.replace("-fa", "-fa on").replace("cli --no-mmap", "cli --load-mode none")
+
+
 def test_variable_that_is_handed_on() -> None:
     """`- NAME` of a compose file and `-e NAME` of docker are names like any other; their values are not known."""
     compose = "services:\n  a:\n    image: ollama/ollama\n    environment:\n      - OLLAMA_NUM_GPU\n"

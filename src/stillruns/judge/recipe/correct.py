@@ -90,12 +90,19 @@ def _tidy(before: str, after: str) -> str:
     return "\n".join(rows) + ("\n" if after.endswith("\n") and rows and rows[-1] else "")
 
 
+def _stands(recipe: Recipe, item: Item) -> bool:
+    """Does the name stand where the item is? What came out of a variable cannot be changed where it is used."""
+    return item.name in recipe.text[item.start : item.end]
+
+
 def _indent(row: str) -> int:
     """Of a list entry, that of what stands behind the dash: entries may begin where their key does."""
     return len(row) - len(row.lstrip(" -"))
 
 
 def _change(recipe: Recipe, item: Item, verdict: LintItem, ground: Ground) -> _Change | None:
+    if item.kind is ItemKind.FLAG and not _stands(recipe, item):
+        return None
     if item.kind is ItemKind.FLAG:
         return _flag(recipe, item, verdict, ground)
     if item.kind is ItemKind.ENV and item.how == UNEXPORTED:
@@ -228,7 +235,7 @@ def _duplicates(recipe: Recipe, ground: Ground) -> list[_Change]:
         last: dict[tuple[str, ...], Item] = {}
         for each in given(recipe, index, ground):
             before = last.get(each.option.names)
-            if each.option.repeat != "append" and before is not None:
+            if each.option.repeat != "append" and before is not None and _stands(recipe, before):
                 long = each.option.takes_value and before.value is not None and before.follows is not None
                 end = before.follows.end if long and before.follows and not before.joined else before.end
                 why = f"{each.item.name} is given again later, and the last one counts"

@@ -93,6 +93,9 @@ class Unwrapper:
         head = rest[0].text.rsplit("/", 1)[-1]
         if head in CONTAINERS and self._container(rest, settings):
             return
+        if head == "eval" and len(rest) == 2 and rest[1].literal:
+            self.nested(rest[1].start + 1, rest[1].end - 1, rest[1].line, scope)
+            return
         if head in SHELLS and self._shell(rest, scope, settings):
             return
         if head == "ssh" and len(rest) > 2:
