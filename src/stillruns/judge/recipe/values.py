@@ -25,6 +25,9 @@ _NAMED = re.compile(r"'([\w.+-]+)'")
 _GFX = re.compile(r"\d+\.\d+\.\d+\Z")
 _LOOKS_NO = ("0", "", "off", "false", "no", "n", "disabled")
 
+_PARSE_BOOL = ("1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False")
+"""All that Go's strconv.ParseBool takes; Ollama's envconfig gives true for everything else, `off` and `no` too."""
+
 OK: Answer = (ValueReading.OK, "")
 UNKNOWN: Answer = (None, "")
 
@@ -147,10 +150,16 @@ def presence(value: str) -> Answer:
 
 
 def _bool(value: str, row: OptionRow) -> Answer:
+    if row.owner == "ollama":
+        if value in _PARSE_BOOL or value.lower() in ("yes", "y", "on", "enable", "enabled"):
+            return _default(value, row)
+        if value == "":
+            return None, "an empty value counts as unset"
+        return ValueReading.OTHER_MEANING, f"Ollama takes a text that is no boolean to Go, such as `{value}`, as true"
+    if row.owner == "rocr" and value not in ("0", "1"):
+        return ValueReading.NO_EFFECT, f"ROCr compares with 0 and 1 only: `{value}` counts as not set"
     if value.lower() in ("0", "1", "true", "false", "t", "f", "yes", "no", "on", "off"):
         return _default(value, row)
-    if row.owner == "ollama":
-        return ValueReading.OTHER_MEANING, f"Ollama takes a text that is no boolean, such as `{value}`, as true"
     return ValueReading.NOT_ACCEPTED, f"`{value}` is neither 0 nor 1"
 
 
