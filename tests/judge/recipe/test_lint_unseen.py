@@ -64,6 +64,23 @@ def test_windows_is_said(path: str, text: str) -> None:
     assert "OLLAMA_NUM_GPU" not in [item.name for item in result.items]
 
 
+@pytest.mark.parametrize("path", ["a.env", "/etc/default/ollama", "environment"])
+def test_file_of_variables(path: str) -> None:
+    """A file that only sets variables is what a unit or compose hands on: all are judged, though nothing starts."""
+    result = judged("# mine\n\nOLLAMA_VULKAN=1\nOLLAMA_NUM_GPU='9'\nHSA_ENABLE_SDMA=0", path=path)
+    assert [(item.name, item.verdict.value) for item in result.items] == [
+        ("OLLAMA_VULKAN", "read"),
+        ("OLLAMA_NUM_GPU", "never existed"),
+        ("HSA_ENABLE_SDMA", "read"),
+    ]
+
+
+def test_variables_alone_are_read_by_whom_they_are_for() -> None:
+    """Where a recipe starts nothing, a variable of Ollama's is not called another program's."""
+    assert [i.verdict.value for i in judged("export OLLAMA_VULKAN=1\nexport PS1=x\n").items] == ["read"]
+    assert [i.verdict.value for i in judged("export PYTORCH_HIP_ALLOC_CONF=a:b\n").items] == ["other program"]
+
+
 def test_arguments_in_a_variable() -> None:
     """Flags that came out of a variable are judged one by one, and the place that uses it is left alone."""
     text = 'ARGS="-m x --no-mmap"\nllama-server $ARGS -fa\neval "llama-cli --no-mmap"\n'

@@ -33,6 +33,8 @@ _UNIT = re.compile(r"^\s*\[(Unit|Service|Install)\]\s*$", re.M)
 _SETTING_LINE = re.compile(r"^\s*(Environment|ExecStart)\s*=", re.M)
 _FROM = re.compile(r"^\s*FROM\s+\S+", re.M)
 _SERVICES = re.compile(r"^services\s*:", re.M)
+_ASSIGNMENTS = re.compile(r"(?:[ \t]*(?:#[^\n]*|(?:export[ \t]+)?[A-Za-z_]\w*=[^\n]*)?(?:\n|\Z))+")
+"""A file that only sets variables (EnvironmentFile=, env_file:): whoever reads it gives them all to a program."""
 _FENCED = re.compile(r"^[ \t>]*(```|~~~)", re.M)
 _SECTION = re.compile(r"^\s*\[[^\]]+\]\s*$", re.M)
 
@@ -106,7 +108,9 @@ def _slice(draft: Draft, form: RecipeForm, start: int, end: int, line: int, *, l
     elif form is RecipeForm.CONFIG:
         config.read(draft, start, end, line)
     else:
-        exported = draft.path.endswith((".env", "/etc/environment"))
+        exported = draft.path.endswith((".env", "/etc/environment")) or (
+            draft.form is RecipeForm.SHELL and bool(_ASSIGNMENTS.fullmatch(draft.text, start, end))
+        )
         Script(draft, Scope.LOGIN if login else Scope.SESSION, _by_target, export_all=exported).read(start, end, line)
 
 
