@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from lint_help import judged
+from lint_help import NAMES, ground, judged
+
+from stillruns.judge.lint import lint
+from stillruns.normalise.recipe.reading import read
 
 UNSEEN = [
     ("HSA_ENABLE_SDMA=0\nllama-server -m x", "HSA_ENABLE_SDMA", "nothing exports it"),
@@ -73,6 +76,16 @@ def test_file_of_variables(path: str) -> None:
         ("OLLAMA_NUM_GPU", "never existed"),
         ("HSA_ENABLE_SDMA", "read"),
     ]
+
+
+@pytest.mark.parametrize(("line", "clashes"), [("EnvironmentFile=-/etc/default/ollama\n", 0), ("", 1)])
+def test_file_that_a_unit_names(line: str, clashes: int) -> None:
+    """What a unit names as its EnvironmentFile reaches the service; a file that it does not name does not."""
+    unit = read("o.service", f"[Service]\n{line}ExecStart=/usr/bin/ollama serve\n", NAMES)
+    variables = read("copy/ollama", "OLLAMA_VULKAN=1\n", NAMES)
+    found = lint([unit, variables], ground(), ())[1].items
+    assert [item.verdict.value for item in found].count("conflict") == clashes
+    assert "read" in [item.verdict.value for item in found]
 
 
 def test_variables_alone_are_read_by_whom_they_are_for() -> None:
