@@ -35,6 +35,12 @@ CASES = [
     ("OLLAMA_RUNNERS_DIR=/x ollama serve", "OLLAMA_RUNNERS_DIR", "removed", "no effect", ""),
     ("OLLAMA_VULKAN=1 ollama serve", "OLLAMA_VULKAN", "read", "ok", ""),
     ("OLLAMA_FLASH_ATTENTION=maybe ollama serve", "OLLAMA_FLASH_ATTENTION", "read", "other meaning", ""),
+    ("OLLAMA_FLASH_ATTENTION=off ollama serve", "OLLAMA_FLASH_ATTENTION", "read", "other meaning", ""),
+    ("OLLAMA_VULKAN=no ollama serve", "OLLAMA_VULKAN", "read", "other meaning", ""),
+    ("OLLAMA_VULKAN=yes ollama serve", "OLLAMA_VULKAN", "read", "ok", ""),
+    ("HSA_ENABLE_SDMA=false llama-cli", "HSA_ENABLE_SDMA", "read", "no effect", ""),
+    ("HSA_ENABLE_SDMA=0 llama-cli", "HSA_ENABLE_SDMA", "read", "ok", ""),
+    ("OLLAMA_VULKAN=T ollama serve", "OLLAMA_VULKAN", "read", "ok", ""),
     ("OLLAMA_VULKAN=1 llama-server", "OLLAMA_VULKAN", "other program", "no effect", ""),
     ("HIP_ENABLE_USERPTR_FOR_PAGED_MEM=1 main -ngl 1", "HIP_ENABLE_USERPTR_FOR_PAGED_MEM", "not found", "no effect",
      "HSA_USERPTR_FOR_PAGED_MEM"),
@@ -68,7 +74,7 @@ CASES = [
     ("llama-cli --port 8080", "--port", "other program", "no effect", ""),
     ("llama-cli --bogus-flag 1", "--bogus-flag", "not found", None, ""),
     ("llama-cli -ts 3,1", "-ts", "read", "ok", ""),
-    ("llama-cli -ts 3GB", "-ts", "read", "not accepted", ""),
+    ("llama-cli -ts 3GB", "-ts", "read", "other meaning", ""),
 ]  # fmt: skip
 
 

@@ -106,6 +106,14 @@ class State:
             self._uses[key] = self.program.users(name, (scope,))
         return self._uses[key]
 
+    def members(self, field: Sym) -> list[FuncId]:
+        """Functions that may use a field; in Go only those of files where the name stands as a member."""
+        key = (f".{field.name}", field.scope)
+        if key not in self._uses:
+            units = self.program.member_units(field.name, field.scope)
+            self._uses[key] = self.program.inside(field.name, units)
+        return self._uses[key]
+
     def push(self, sym: Sym, hit: Hit | None, unit: Unit | None, line: int, cost: int = 1) -> bool:
         """Note that `sym` carries the option from here on. A hub (a name in too many functions) is noted and not
         followed; so is anything beyond the depth limit. True when something changed."""
@@ -145,16 +153,16 @@ class State:
         if sym.name in self.spec_stops:
             why = "the spec of this option stops here"
         else:
-            files = self.program.member_files(sym.name, sym.scope)
-            if files > 2 * self.bridges.hub_functions:
-                why = f"it is a member in {files} files"
+            used, limit = "a member" if sym.scope == "go" else "named", self.bridges.hub_functions
+            files = sum(1 for _ in self.program.member_units(sym.name, sym.scope))
+            if files > 2 * limit:
+                why = f"it is {used} in {files} files"
             else:
-                count = sum(
-                    1 for key in self.uses(sym.name, sym.scope) if mentions_member(self.program.func(key), sym.name)
-                )
-                if count <= self.bridges.hub_functions:
+                keys = self.members(sym)
+                count = sum(1 for k in keys if sym.scope != "go" or mentions_member(self.program.func(k), sym.name))
+                if count <= limit:
                     return False
-                why = f"it is a member in {count} functions"
+                why = f"it is {used} in {count} functions"
         at = f"{unit.file.project}:{unit.file.path}:{line}" if unit else ""
         self.stops.setdefault(f"{sym.scope}:{sym.name}", f"{sym.name} is not followed beyond {at}: {why}.")
         return True
