@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from stillruns.model.absence import Absence
 from stillruns.model.backend import Backend, backend_of_device
 from stillruns.model.evidence import Ref
+from stillruns.model.outcome import OutcomeKind
 from stillruns.model.pattern import CrashPattern
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Buffer, Event, Offload, Timing, Trouble
@@ -27,6 +28,9 @@ NOTE_SECOND_INTERRUPT = (
 NOTE_QUIET_LOAD = (
     "at this verbosity nothing is shown between the load's start and readiness: load, reserve and warmup look alike"
 )
+NOTE_RETRIED = "the first reservation of compute buffers did not fit and was tried again without pipeline parallelism"
+RETRIED = 6
+"""The lines of a failed reservation stand within so many lines before the one that says that it is tried again."""
 NOTE_NO_GPU_BACKEND = "the binary says that it has no usable GPU and ignores the number of layers"
 
 _IDLE = {"listening", "idle", "request_end", "slots"}
@@ -316,6 +320,15 @@ def _gpu_error_where(state: State, event: Event) -> None:
             state.troubles[-1] = replace(last, device=f"{kind}{event.fields['index']}")
 
 
+def _reserve_retry(state: State, event: Event) -> None:
+    """What could not be allocated is tried again in another way: the lines before are no failure."""
+    line = _line(event.ref)
+    kept = [t for t in state.troubles if t.outcome is not OutcomeKind.OOM or line - _line(t.ref) > RETRIED]
+    if len(kept) < len(state.troubles):
+        state.troubles = kept
+        state.notes.append(NOTE_RETRIED)
+
+
 def _device_used(state: State, event: Event) -> None:
     """Printed before the model is described. Later it is the beginning of the next load (builds that name the device
     before they open the file), or a text of the model's that imitates it: the next load's head tells."""
@@ -359,6 +372,7 @@ _HANDLERS: dict[str, Callable[[State, Event], object]] = {
     "timing_prompt": _timing_prompt,
     "timing_decode": _timing_decode,
     "gpu_error_where": _gpu_error_where,
+    "reserve_retry": _reserve_retry,
     "no_gpu": _no_gpu,
     "devices_found": lambda state, event: state.seen.found(event),
     "devices_none": lambda state, event: state.seen.found(event),
