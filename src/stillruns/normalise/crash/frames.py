@@ -3,7 +3,8 @@
 Forms: gdb (`#3  0x... in ggml_abort (file=...) from /lib/libggml-base.so`), glibc's backtrace_symbols
 (`/lib/libggml-base.so(ggml_abort+0x152) [0x7f...]`), systemd-coredump (`#0  0x... n/a (libggml-vulkan.so + 0x1234)`),
 Go goroutines (`github.com/ollama/ollama/ml/backend/ggml._Cfunc_ggml_backend_sched_graph_compute_async(0x...)`), the
-Linux kernel's `segfault at ... in libx.so[...]`.
+Linux kernel's `segfault at ... in libx.so[...]`, Android's tombstones
+(`#02 pc 0000000000a1b2c3  /vendor/lib64/hw/vulkan.adreno.so (vkCmdBindPipeline+20)`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ _GLIBC = re.compile(
 _GO = re.compile(
     r"^(?P<name>(?:[\w.-]{1,100}/){0,10}[\w.]{1,200}(?:\.\(\*?\w{1,100}\))?(?:\.[\w]{1,200}){0,6})\((?:0x|\{|\.\.\.|\?|\))"
 )
+_ANDROID = re.compile(
+    r"^\s{0,40}#\d{1,3} {1,4}pc (?:[0-9a-f]{1,16}|\.{3}) {1,4}(?P<module>\S{1,400})"
+    r"(?: \((?P<name>[^()]{1,1500}?)(?:\(.{0,1500}\))?\+\d{1,10}\))?"
+)
 _FROM = re.compile(r" from (?P<module>\S{1,400})$")
 _AT = re.compile(r" at (?P<file>\S{1,400}):\d{1,8}$")
 _KERNEL = re.compile(r" in (?P<module>[\w.+-]{1,200})\[")
@@ -39,6 +44,9 @@ def read(text: str, ref: Ref) -> Frame | None:
     """The frame that a line holds, or None. Names lose arguments, template arguments, addresses and offsets."""
     first = text[:1]
     if first == "#" or (first == " " and "#" in text[:48]):
+        found = _ANDROID.match(text)
+        if found:
+            return Frame(plain(found["name"] or ""), _file(found["module"]), ref)
         found = _COREDUMP.match(text)
         if found:
             return Frame(plain(found["name"]), _file(found["module"]), ref)

@@ -38,6 +38,8 @@ ANCHORS: tuple[str, ...] = (
     "fatal error: ",
     "Fatal Python error",
     "Unhandled exception",
+    "Fatal signal ",
+    "xit code",
 )
 """A line that `read` recognises contains one of these."""
 
@@ -52,6 +54,8 @@ WINDOWS: dict[int, tuple[str, str]] = {
     0xE06D7363: ("0xe06d7363", "a C++ exception that nothing caught"),
 }
 """NTSTATUS values and MSVC's C++ exception, as Microsoft documents them."""
+_WIDENED = {(1 << 64) - (1 << 32) + code: code for code in WINDOWS}
+"""JavaScript prints such a code as a 64-bit number, rounded to a double's: 0xc0000409 is 18446744072635812000."""
 
 _SHELL = {
     "Segmentation fault": "SIGSEGV",
@@ -96,7 +100,11 @@ def _shell(match: re.Match[str]) -> Sign:
 
 
 def _status(match: re.Match[str]) -> Sign | None:
-    status = int(match["status"][:11])
+    digits = match["status"]
+    if len(digits) > 17:
+        near = (code for wide, code in _WIDENED.items() if float(wide) == float(digits))
+        return next((Sign("signal", WINDOWS[code][0], what=WINDOWS[code][1]) for code in near), None)
+    status = int(digits[:11])
     windows = WINDOWS.get(status & 0xFFFFFFFF) if (status < 0 or status > 0xFFFF) else None
     if windows:
         return Sign("signal", windows[0], what=windows[1])
@@ -157,15 +165,21 @@ _FORMS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Sign | None]
         ),
         lambda m: Sign("signal", m["signal"]),
     ),
+    (
+        "Fatal signal ",
+        re.compile(r"Fatal signal \d{1,2} \((?P<signal>SIG[A-Z]{2,8})\)"),
+        lambda m: Sign("signal", m["signal"]),
+    ),
     ("signal: ", re.compile(r"signal: (?P<what>[a-z][a-z ]{2,30})(?: \(core dumped\))?"), _go),
     (
         "ex",
         re.compile(
             r"(?:exit status|[Ee]xit code:?|exited with code|exited with status|\(exit|"
-            r"exit code is|return code:?|[Rr]un #\d{1,4} status:) {0,2}(?P<status>-?\d{1,11})\b"
+            r"exit code is|return code:?|[Rr]un #\d{1,4} status:) {0,2}(?P<status>-?\d{1,11}|\d{18,20})\b"
         ),
         _status,
     ),
+    ("xit code", re.compile(r"\(Exit code: (?P<status>\d{18,20})\)"), _status),
     (
         "status: ",
         re.compile(r"^\s{0,20}Run #\d{1,4} status: (?P<status>-?\d{1,11})$"),

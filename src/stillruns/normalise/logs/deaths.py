@@ -40,6 +40,23 @@ class _Run:
     frames: list[Frame] = field(default_factory=list)
 
 
+_DYING: tuple[tuple[str, tuple[str, ...], str | None], ...] = (
+    ("assert", ("ggml_abort",), None),
+    ("terminate", ("ggml_uncaught_exception", "std::terminate", "_ZSt9terminatev", "_ZSt10unexpectedv"), None),
+    ("signal", ("__GI_abort", "abort", "rocblas_abort"), "SIGABRT"),
+)
+"""Frames that stand in no living program: kind of ending, functions, signal."""
+
+
+def _told(run: _Run) -> Ending | None:
+    """The end that a backtrace's own frames tell; without such a frame it may be of a program that lived."""
+    for kind, names, signal in _DYING:
+        for frame in run.frames:
+            if frame.function in names:
+                return Ending(kind, frame.ref, f"backtrace through {frame.function}", signal=signal)
+    return None
+
+
 @dataclass
 class Deaths:
     """Endings so far. `see` takes every line of the stream."""
@@ -106,13 +123,16 @@ class Deaths:
             run.frames.append(frame)
 
     def close(self) -> tuple[Ending, ...]:
-        """Every ending with its frames. A backtrace that no ending stands near is left alone."""
+        """Every ending with its frames. A backtrace that no ending stands near counts only where nothing else in the
+        stream tells an end, and where its own frames do."""
+        if not self.endings:
+            self.endings += [told for run in self._runs[:1] if (told := _told(run)) is not None]
         lines = [int(e.ref.rpartition("L")[2]) for e in self.endings]
         given: dict[int, tuple[Frame, ...]] = {}
         for run in self._runs:
             best: tuple[int, int] | None = None
             for index, line in enumerate(lines):
-                gap = run.first - line if line <= run.first else line - run.last
+                gap = run.first - line if line <= run.first else max(0, line - run.last)
                 if 0 <= gap <= NEAR and (best is None or gap < best[0]):
                     best = (gap, index)
             if best is not None and best[1] not in given:

@@ -46,6 +46,8 @@ class Opened(NamedTuple):
 def open_line(text: str) -> Opened:
     """The line without what the transport added. Never fails, in bounded time."""
     first = text[:1]
+    if text.startswith(("[drm ERROR :", "drmn0: ", "drmn1: ")):
+        return Opened(text, KERNEL, None, "", True)  # FreeBSD's drm-kmod, as dmesg prints it
     if first == "[":
         found = _RING.match(text)
         if found:

@@ -22,6 +22,7 @@ class Life:
     first: int = 0
     last: int = 0
     program: str = ""
+    unended_command: bool = False
     asked: Layers = None
     asked_ref: Ref | None = None
     bench: list[str] | None = None
@@ -34,6 +35,7 @@ class Life:
     notes: list[Note] = field(default_factory=list)
     phased: frozenset[str] = frozenset()
     garbage: Ref | None = None
+    garbage_edge: tuple[str, Ref] = ("", "")
     announces_warmup: bool = False
     decisive: bool = False
     pids: set[int] = field(default_factory=set)

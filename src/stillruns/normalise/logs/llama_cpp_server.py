@@ -23,16 +23,22 @@ from stillruns.normalise.logs.matcher import pattern_table, rule_table
 _COMMAND = re.compile(
     r"^\s{0,8}(?:[$>#❯%]\s{0,4})?(?:\w{1,60}=\S{0,300} ){0,10}"
     r"(?P<program>\S{0,200}(?:llama-(?:server|cli|bench|run|simple)\S{0,60}|/main|/server))"
-    r"(?P<arguments> -.{0,4000})$"
+    r"(?P<arguments> {1,8}(?:-.{0,4000}|\\))$"
 )
+_MORE = re.compile(r"^\s{0,40}-{1,2}[a-zA-Z]")
 _HINT = re.compile(r"llama-[scbr]|/main |/server ")
 _LAYERS = re.compile(r" (?:-ngl|--gpu-layers|--n-gpu-layers)[ =](?P<layers>-?\d{1,6}|all|auto)\b")
 _USER_LAYERS = re.compile(r"n_gpu_layers already set by user to (?P<layers>-?\d{1,6})\b")
 AFTER = 5
 """So many lines after a line of trouble are kept: they say where it was."""
+FRAME = 12
+"""A notice that stands in a frame of one character has fewer lines."""
 _BENCH_HEAD = re.compile(r"^\| model\s{1,80}\|.*\|\s{0,40}t/s \|$")
 _BENCH_ROW = re.compile(r"^\| .{1,200} \| .*\d ± \d")
 _BENCH_BUILD = re.compile(r"^build: (?P<commit>[0-9a-f]{6,40}) \((?P<build>\d{1,8})\)$")
+_VERSION = re.compile(
+    r"^version: (?:\d[\w.-]{0,30} \(build )?\d{1,8}(?:, commit [0-9a-f]{6,40}\)| \([0-9a-f]{6,40}\))$"
+)
 _OVERRIDE = re.compile(r"HSA_OVERRIDE_GFX_VERSION\s{0,3}[:=]\s{0,3}\"?(?P<value>\d{1,2}\.\d{1,2}\.\d{1,2})")
 _NAME = re.compile(r"^\s{0,8}Name:\s{1,40}(?P<target>gfx[0-9a-f]{3,5})\b")
 _START = re.compile(
@@ -67,7 +73,12 @@ class Reader:
     def take(self, line: LogLine) -> None:
         """The next line."""
         life = self._life
-        command = _COMMAND.match(line.text) if " -" in line.text and _HINT.search(line.text) else None
+        if life.unended_command and line.number == life.last + 1 and _MORE.match(line.text):
+            self._continued(line)
+            return
+        life.unended_command = False
+        argued = " -" in line.text or line.text.endswith(" \\")
+        command = _COMMAND.match(line.text) if argued and _HINT.search(line.text) else None
         starts = command or ("build" in line.text and _START.search(line.text))
         if starts and life.decisive and (_has_lived(life) or (command and life.program)):
             life = self._restart()
@@ -99,6 +110,15 @@ class Reader:
             life.keep(*life.phase_line)
             if sign.pid:
                 life.pids.add(sign.pid)
+
+    def _continued(self, line: LogLine) -> None:
+        """A further line of a command that a shell reads on after a backslash."""
+        life, ref = self._life, line_ref(self._source, line.number)
+        life.last, life.unended_command = line.number, line.text.endswith("\\")
+        found = _LAYERS.search(f" {line.text.strip()}")
+        if found:
+            life.asked, life.asked_ref = layers(found["layers"]), ref
+            life.keep(ref, line.text)
 
     def _restart(self) -> Life:
         self._finish()
@@ -136,6 +156,7 @@ def _where(life: Life, at: str) -> Where:
 def _command(life: Life, command: re.Match[str], ref: Ref, text: str) -> None:
     life.decisive = True
     life.program = command["program"].rsplit("/", 1)[-1]
+    life.unended_command = text.endswith("\\")
     life.keep(ref, text)
     found = _LAYERS.search(command["arguments"])
     if found:
@@ -210,6 +231,8 @@ def _loose(life: Life, text: str, ref: Ref, at: str) -> None:
         if found and life.state.version is None:
             life.state.version = f"{found['build']} ({found['commit']})"
             life.decisive = True
+    elif text.startswith("version: ") and _VERSION.match(text):
+        life.state.phases.idle()  # `--version` ends here: what follows is another run
     elif "HSA_OVERRIDE_GFX_VERSION" in text:
         found = _OVERRIDE.search(text)
         if found:
@@ -220,9 +243,20 @@ def _loose(life: Life, text: str, ref: Ref, at: str) -> None:
         if found and life.named_target is None:
             life.named_target = (found["target"], ref)
             life.keep(ref, text)
-    elif len(text) >= 24 and life.garbage is None and _REPEATS.match(text):
-        life.garbage = ref
+    elif len(text) >= 24 and _REPEATS.match(text):
+        _repeated(life, text, ref)
+
+
+def _repeated(life: Life, text: str, ref: Ref) -> None:
+    """One character over and over: an answer, unless it is one edge of a frame around a notice (rpc-server's)."""
+    if life.garbage is None:
+        life.garbage, life.garbage_edge = ref, (text.strip(), ref)
         life.keep(ref, text)
+        return
+    edge, first = life.garbage_edge
+    apart = int(ref.rpartition("L")[2]) - int(first.rpartition("L")[2])
+    if life.garbage == first and text.strip() == edge and 2 <= apart <= FRAME:
+        life.garbage = None
 
 
 def _bench(life: Life, text: str, ref: Ref) -> None:

@@ -32,10 +32,32 @@ _RESERVES = (
     "llama_new_context_with_model",
     "llama_init_from_model",
 )
-_DISCOVERS = ("ggml_backend_load", "ggml_backend_dev_init", "ggml_backend_dev_memory", "ggml_backend_dev_get_props")
+_FORWARD = re.compile(
+    r"model\.Forward\(\{[^{}]{1,80}\}, \{[^{}]{1,80}\}, \{0x[0-9a-f]{1,16}\??, 0x(?P<length>[0-9a-f]{1,8}), "
+)
+_PROBES = (
+    "cuda_init",
+    "nvml_init",
+    "nvcuda_init",
+    "cudart_init",
+    "oneapi_init",
+    "nvcuda_bootstrap",
+    "cudart_bootstrap",
+)
+"""Ollama's own C functions that look for GPUs (to 0.12)."""
+_DISCOVERS = (
+    *_PROBES,
+    "ggml_backend_load",
+    "ggml_backend_dev_init",
+    "ggml_backend_dev_memory",
+    "ggml_backend_dev_get_props",
+)
 _INFO = ("ollamarunner.(*Server).info", "GetDevicesFromRunner", "ggml.BackendDeviceInfo")
 
 
+FORWARD_PROMPT = 16
+"""The engine's older dumps (0.6 to 0.11) show only how many inputs the batch holds: more than could decode
+at once are a prompt's. Ollama serves at most 4 in parallel unless told otherwise."""
 DUMP_LINES = 20_000
 """So many lines after a dump's first goroutine may still be the dump's: the stacks of all the others."""
 
@@ -62,6 +84,8 @@ class Dump:
     batch: int | None = None
     batch_length: int | None = None
     batch_ref: Ref | None = None
+    forward: int | None = None
+    forward_ref: Ref | None = None
 
     def take(self, text: str, ref: Ref) -> None:
         """The next line of the stream; lines of others in between do no harm."""
@@ -80,6 +104,10 @@ class Dump:
         frame = frames.read(text, ref)
         if frame and len(self.frames) < frames.MAX_FRAMES:
             self.frames.append(frame)
+        if self.forward is None and "model.Forward(" in text:
+            inputs = _FORWARD.search(text)
+            if inputs:
+                self.forward, self.forward_ref = int(inputs["length"], 16), ref
         if self.batch is None and ".(*Server).computeBatch(" in text:
             self._batch(text.split(".(*Server).computeBatch(", 1)[1], ref)
 
@@ -103,6 +131,8 @@ class Dump:
                     return phase, frame.ref
         if any(name.startswith(_INFO) for name in names):
             return Phase.DISCOVER, self.ref
+        if self.batch is None and self.forward is not None and self.forward > FORWARD_PROMPT:
+            return Phase.PROMPT, self.forward_ref
         if self.batch is None or not self.batch_length:
             return Phase.UNKNOWN, None
         if self.batch == 0 or (self.batch_length > 1 and parallel == 1):

@@ -2,8 +2,8 @@
 
 Forms of llama-server: none (to 2024 and with `--no-log-prefix`), `0.00.027.699 I ` (minutes, seconds, milli- and
 microseconds since the start, and the level), `INFO [ function] text | key="value" number=1` (to mid 2024), one JSON
-object a line (`--log-format json` of 2023-24, `--log-jsonl` from b10865). Journals and containers put their own
-prefix before these; `strip` is where their forms are to be added.
+object a line (`--log-format json` of 2023-24, `--log-jsonl` from b10865). Before these may stand the date of a
+program around llama.cpp (llama-box: `[2025-05-29 12:00:35.235720] I `) and the `> ` of a text that was quoted.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 
 _STAMP = re.compile(r"(\d{1,6})\.(\d{2})\.(\d{3})\.(\d{3}) (?:([IWEDTC]) )?")
+_DATE = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3,9}\] (?=[IWEDTC] )")
 _LEVEL = re.compile(r"([IWED]) (?=\S)")
 _TABLE = re.compile(r"(INFO|WARN|ERR|ERROR|VERB|DBG) \[\s{0,60}(\S{1,80})\] ")
 _TABLE_NOISE = re.compile(r' (?:tid="\w{0,40}"|timestamp=\d{1,20})(?= |\Z)')
@@ -40,6 +41,12 @@ def strip(text: str) -> Stripped:
             minutes, seconds, milli, micro, level = found.groups()
             at = int(minutes) * 60 + int(seconds) + int(milli) / 1e3 + int(micro) / 1e6
             return Stripped(text[found.end() :], round(at, 6), level or "", "stamp")
+    elif first == "[":
+        found = _DATE.match(text)
+        if found:
+            return Stripped(text[found.end() + 2 :], None, text[found.end()], "level")
+    elif text.startswith("> ") and not text.startswith("> > "):
+        return strip(text[2:])
     elif first == "{":
         return _json(text)
     elif first.isupper():

@@ -28,7 +28,10 @@ HOLD = 3000
 MAX_STREAMS = 200
 """Further units of a journal are left out, with a note."""
 
-_OLLAMA = re.compile(r"level=[A-Z]+ source=\S+\.go:\d+ |^\[GIN\] |\bmsg=\"|^ollama\S* serve")
+_OLLAMA = re.compile(
+    r"level=[A-Z]+ source=\S+\.go:\d+ |^\[GIN\] |\bmsg=\"|^ollama\S* serve|"
+    r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \w{1,40}\.go:\d{1,5}: [A-Z]{4,5} |^github\.com/(?:ollama|jmorganca)/ollama/"
+)
 _VLLM = re.compile(
     r"^\((?:EngineCore|APIServer|VllmWorker|Worker|RayWorker)\S{0,30}|^(?:INFO|WARNING|ERROR) "
     r"\d\d-\d\d \d\d:\d\d:\d\d |"
@@ -49,7 +52,18 @@ _CHILD = 'msg="starting llama-server"'
 
 RUNTIMES: tuple[Runtime, ...] = (Runtime.OLLAMA, Runtime.VLLM, Runtime.LLAMA_CPP)
 
-ANCHORS: tuple[str, ...] = ("level=", "[GIN]", 'msg="', "vllm", "vLLM", "EngineCore", "[rank")
+ANCHORS: tuple[str, ...] = (
+    "level=",
+    "[GIN]",
+    ".go:",
+    "mca/ollama/",
+    "com/ollama/",
+    'msg="',
+    "vllm",
+    "vLLM",
+    "EngineCore",
+    "[rank",
+)
 """Lines that can decide a runtime, besides those of the grammars."""
 
 
