@@ -15,6 +15,7 @@ from stillruns.judge.incident_group import Group, Index, groups, line_of, runner
 from stillruns.judge.incident_kernel import leftover, of_group
 from stillruns.judge.kernel_incident import kernel_backend, kernel_only
 from stillruns.judge.signature import signature, telling
+from stillruns.judge.stack_phase import phase as stack_phase
 from stillruns.model.autopsy import Confidence, Excerpt, Incident
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.card_name import CardName
@@ -32,6 +33,14 @@ _CAUSES = (OutcomeKind.OOM, OutcomeKind.DEVICE_LOST, OutcomeKind.HANG)
 _CAUSE_RANK = 70
 _KEY_RANK = 60
 _MAX_EVIDENCE = 12
+_FAIL_FAST = "0xc0000409"
+_STARTING = (Phase.DISCOVER, Phase.INIT)
+_COMPUTING = (
+    *("gpu-illegal-access", "gpu-launch-failure", "gpu-capture", "gpu-cublas", "gpu-op-failed"),
+    *("gpu-2023-oom", "gpu-2023-no-code", "gpu-2023-error"),
+)
+"""Patterns of lines that only a computation prints: where the last line that told a phase is of the start, lines are
+missing in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +121,7 @@ def _incident(
     target, remark = incident_fields.target(device, server, known.cards)
     target = _named_target(pattern, top) or target
     parts = incident_fields.components(pattern, outcome, frames, on, kernel, device.driver if device else "")
-    parts = incident_fields.context(parts, server, outcome, pattern)
+    parts = incident_fields.context(parts, server, outcome, pattern, signal)
     key = _key(group, top, kernel)
     sign = signature(signal or _implied(group), frames, key.text if key else "")
     explanation = incident_words.explain(
@@ -203,6 +212,8 @@ def _outcome(
             return best.outcome, manner or best.outcome.value.replace("_", " ")
     if "fallback" in kinds and signal is None:
         return OutcomeKind.OK, "silent CPU fallback: the GPU that was there did nothing"
+    if signal == _FAIL_FAST and top is not None and top.outcome is OutcomeKind.ABORT and top.rank >= _KEY_RANK:
+        return OutcomeKind.ABORT, manner  # the program said why it gave up, and abort() ends this way on Windows
     if signal is not None and signal != "SIGABRT":
         return OutcomeKind.CRASH, manner or f"crash:{signal}"
     if signal == "SIGABRT" or kinds & {"assert", "terminate"}:
@@ -239,6 +250,9 @@ def _phase(
             return own
     places = [top.phase] if top is not None and top.rank >= _KEY_RANK else []
     places += [e.phase for e in group.deaths] + [t.phase for t in group.troubles] + [e.phase for e in group.endings]
+    if any(t.pattern in _COMPUTING for t in group.troubles):
+        places = [p for p in places if p not in _STARTING]
+    places += [stack_phase(e.frames) for e in group.deaths]
     return next((p for p in places if p is not Phase.UNKNOWN), Phase.UNKNOWN)
 
 

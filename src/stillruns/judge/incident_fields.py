@@ -36,6 +36,7 @@ _MODULE_BACKENDS = (
     ("libcuda", Backend.CUDA),
     ("libcublas", Backend.CUDA),
     ("libggml-sycl", Backend.SYCL),
+    ("libsycl", Backend.SYCL),
     ("libggml-metal", Backend.METAL),
 )
 _TEXTS: tuple[tuple[re.Pattern[str], Backend], ...] = (
@@ -51,9 +52,15 @@ _TEXTS: tuple[tuple[re.Pattern[str], Backend], ...] = (
         Backend.ROCM,
     ),
     (re.compile(r"SYCL error|ggml-sycl|ggml_sycl|level_zero backend|UR_RESULT"), Backend.SYCL),
-    (re.compile(r"ggml_metal|ggml-metal"), Backend.METAL),
+    (re.compile(r"ggml_metal|ggml-metal|kIOGPUCommandBuffer"), Backend.METAL),
+    # HIP builds print their own names here (hipGetLastError): the macro is expanded before it is printed
+    (re.compile(r"^\s{0,8}(?:>\s{1,4})?(?:cuda[A-Z]\w{1,60}|cublas[A-Z]\w{1,60})\("), Backend.CUDA),
     (re.compile(r"CUDA error: (?:.*)sm_\d|cuda_fp16|cuBLAS|CUBLAS_STATUS|NVRM|libcuda\.so"), Backend.CUDA),
 )
+_CPU_SOURCE = re.compile(r"/ggml-cpu/\S{1,80}\.(?:c|cpp|h):\d{1,6}: ")
+"""ggml stops in a file of its CPU backend: the operation that failed ran there."""
+_CUDA_BUFFER = re.compile(r"\b(?:allocate|allocating) CUDA\d{1,3} buffer")
+"""Of buffers HIP builds say ROCm0; only of errors did they say CUDA until late 2024."""
 _NEW_TREE = re.compile(r"ggml-cuda/ggml-cuda\.cu")
 _SM = re.compile(r"\bsm_\d\d")
 
@@ -74,6 +81,10 @@ def backend(
     for trouble in group.troubles:
         if trouble.device and backend_of_device(trouble.device) not in (Backend.UNKNOWN, Backend.CPU, Backend.CUDA):
             return backend_of_device(trouble.device)
+        if _CUDA_BUFFER.search(trouble.text):
+            return Backend.CUDA
+    if any(_CPU_SOURCE.search(t.text) for t in group.troubles):
+        return Backend.CPU
     by_frame = _by_frames(frames)
     if by_frame is not Backend.UNKNOWN:
         return by_frame
@@ -214,11 +225,18 @@ _NO_CODE = ("gpu-no-kernel-image", "gpu-invalid-device-function", "hip-no-binary
 
 
 def context(
-    parts: tuple[Component, ...], server: ServerLog, outcome: OutcomeKind | None, top: CrashPattern | None
+    parts: tuple[Component, ...],
+    server: ServerLog,
+    outcome: OutcomeKind | None,
+    top: CrashPattern | None,
+    signal: str | None = None,
 ) -> tuple[Component, ...]:
     """What the server adds to the candidates: Ollama ships the build and estimates the memory; an override for
-    another chip than the one the log names is the first thing to doubt."""
+    another chip than the one the log names is the first thing to doubt; an illegal instruction is the host CPU's
+    whatever the backend."""
     found = list(parts)
+    if signal in ("SIGILL", "0xc000001d"):
+        found = [Component.HOST_CPU, Component.CONFIGURATION]
     if server.runtime is Runtime.OLLAMA:
         ships = top is not None and top.id in _NO_CODE
         if ships or outcome is OutcomeKind.OOM:
@@ -230,6 +248,10 @@ def context(
 
 def _module(name: str) -> tuple[Component, ...]:
     return next((parts for start, parts in MODULES if name.startswith(start)), ())
+
+
+_OLLAMA_PROBES = ("cuda_init", "nvml_init", "nvcuda_init", "cudart_init", "nvcuda_bootstrap", "cudart_bootstrap")
+"""Ollama's own C functions that asked NVIDIA's libraries for GPUs (to 0.12)."""
 
 
 def _frames(frames: tuple[Frame, ...], on: Backend) -> list[Component]:
@@ -246,7 +268,9 @@ def _frames(frames: tuple[Frame, ...], on: Backend) -> list[Component]:
             return list(_BY_BACKEND.get(on, (Component.GGML_BACKEND, Component.GGML_CORE)))
         if name.startswith("ggml_"):
             return [Component.GGML_CORE]
-        if name.startswith(("llama_", "common_", "server_")):
+        if name in _OLLAMA_PROBES:
+            return [Component.OLLAMA, Component.CUDA, Component.KERNEL_DRIVER]
+        if name.startswith(("llama_", "common_", "server_", "schema_to_grammar", "json_schema_to_grammar")):
             return [Component.LLAMA_CPP]
     return []
 

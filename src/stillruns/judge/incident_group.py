@@ -80,7 +80,7 @@ def groups(server: ServerLog, patterns: Mapping[str, CrashPattern]) -> tuple[lis
     marks = sorted(
         {line_of(r.started) for r in server.runners}
         | {line_of(r.ready) for r in server.runners if r.ready}
-        | {line_of(r.first) for r in server.requests}
+        | {line_of(r.first) for r in server.requests if r.first != r.last}
     )
     found: list[Group] = []
     for line, sign in signs:
