@@ -90,6 +90,97 @@ def test_another_process_of_the_kernel_log_is_left_alone() -> None:
     assert found.incidents == ()
 
 
+def test_a_reservation_that_is_tried_again_is_no_incident() -> None:
+    """llama-server goes on without pipeline parallelism: what did not fit before is a note, not a failure."""
+    found = pasted(
+        "1.06.520.077 E ggml_backend_cuda_buffer_type_alloc_buffer: allocating 51000.00 MiB on device 1: cudaMalloc"
+        " failed: out of memory\n"
+        "1.06.520.084 E ggml_gallocr_reserve_n_impl: failed to allocate CUDA1 buffer of size 53477376000\n"
+        "1.06.520.086 E graph_reserve: failed to allocate compute buffers\n"
+        "1.06.520.107 W sched_reserve: compute buffer allocation failed, retrying without pipeline parallelism\n"
+        "1.07.304.130 I srv    load_model: initializing, n_slots = 1, n_ctx_slot = 50176, kv_unified = 'false'\n"
+    )
+    assert found.incidents == ()
+
+
+def test_fail_fast_after_a_named_error_is_an_abort() -> None:
+    """On Windows abort() ends as 0xc0000409; Ollama's 200 in between does not part the error from the death."""
+    found = pasted(
+        'time=2025-05-03T10:00:00.100+02:00 level=INFO source=server.go:619 msg="llama runner started in 3.00'
+        ' seconds"\n'
+        "CUDA error: an illegal memory access was encountered\n"
+        "  current device: 0, in function ggml_cuda_op_mul_mat at C:\\src\\ggml-cuda\\ggml-cuda.cu:1600\n"
+        "  cudaGetLastError()\n"
+        "C:\\src\\ggml-cuda\\ggml-cuda.cu:73: CUDA error\n"
+        '[GIN] 2025/05/03 - 10:00:20 | 200 |    2.1000000s |       127.0.0.1 | POST     "/api/chat"\n'
+        'time=2025-05-03T10:00:20.900+02:00 level=ERROR source=server.go:449 msg="llama runner terminated"'
+        ' error="exit status 0xc0000409"\n'
+    )
+    (incident,) = found.incidents
+    assert (incident.outcome, incident.signal, incident.backend) == (OutcomeKind.ABORT, "0xc0000409", Backend.CUDA)
+
+
+def test_old_go_lines_are_ollama_s() -> None:
+    """Before slog Ollama printed dates and `file.go:line`; a crash in its own probe for GPUs is in discovery."""
+    found = pasted(
+        "2024/01/20 09:00:01 routes.go:950: INFO Listening on 127.0.0.1:11434 (version 0.1.20)\n"
+        "2024/01/20 09:00:02 gpu.go:93: INFO Detecting GPU type\n"
+        "SIGSEGV: segmentation violation\n"
+        "PC=0x7f00 m=1 sigcode=1\n"
+        "signal arrived during cgo execution\n\n"
+        "goroutine 1 [syscall]:\n"
+        "runtime.cgocall(0x9b0000, 0xc0000e0000)\n"
+        "\t/usr/local/go/src/runtime/cgocall.go:157 +0x4b fp=0xc0000e0000 sp=0xc0000e0000 pc=0x409b0b\n"
+        "github.com/jmorganca/ollama/gpu._Cfunc_nvml_init(0x7f00, 0xc000490500)\n"
+        "\t_cgo_gotypes.go:248 +0x3f fp=0xc0000e0000 sp=0xc0000e0000 pc=0x7b9cdf\n"
+    )
+    (incident,) = found.incidents
+    assert (incident.outcome, incident.phase, incident.backend) == (
+        OutcomeKind.CRASH,
+        Phase.DISCOVER,
+        Backend.UNKNOWN,
+    )
+    assert found.servers[0].runtime is Runtime.OLLAMA
+
+
+def test_version_output_tells_no_phase_of_what_follows() -> None:
+    """A report that begins with `--version` and goes on with an error line of another run: the phase is unknown."""
+    found = pasted(
+        "# ./llama-server --version\n"
+        "ggml_cuda_init: found 1 CUDA devices:\n"
+        "  Device 0: Tesla P40, compute capability 6.1, VMM: yes\n"
+        "version: 6800 (abcdef012)\n"
+        "CUDA error: CUBLAS_STATUS_INTERNAL_ERROR\n"
+        "  current device: 0, in function ggml_cuda_op_mul_mat at /src/ggml/src/ggml-cuda/ggml-cuda.cu:1600\n"
+    )
+    (incident,) = found.incidents
+    assert (incident.phase, incident.backend, incident.target) == (Phase.UNKNOWN, Backend.CUDA, "sm_61")
+
+
+@pytest.mark.parametrize(
+    ("line", "signal"),
+    [
+        (" The model has crashed without additional information. (Exit code: 18446744072635812000).", "0xc0000409"),
+        (" The model has crashed without additional information. (Exit code: 18446744072635810000).", "0xc0000005"),
+    ],
+)
+def test_windows_codes_that_javascript_rounded(line: str, signal: str) -> None:
+    """LM Studio prints a 32-bit status as a 64-bit number, rounded to what a double holds."""
+    (incident,) = pasted(f"llama.cpp\n{line}\n").incidents
+    assert (incident.outcome, incident.signal) == (OutcomeKind.CRASH, signal)
+
+
+def test_an_illegal_instruction_is_the_host_s() -> None:
+    """Whatever the GPU, an instruction that the CPU lacks points at the build for this CPU."""
+    found = pasted(
+        'time=2024-06-03T15:40:18.670+08:00 level=INFO source=types.go:71 msg="inference compute" id=0 library=rocm'
+        ' compute=gfx1032 driver=5.7 name="AMD Radeon RX 6600" total="8.0 GiB" available="7.9 GiB"\n'
+        "Error: llama runner process has terminated: exit status 0xc000001d\n"
+    )
+    (incident,) = found.incidents
+    assert incident.components[0].value == "host CPU"
+
+
 @pytest.mark.parametrize(
     "line",
     [

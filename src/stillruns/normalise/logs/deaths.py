@@ -38,6 +38,7 @@ class _Run:
     first: int
     last: int
     frames: list[Frame] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
 
 
 _DYING: tuple[tuple[str, tuple[str, ...], str | None], ...] = (
@@ -51,9 +52,9 @@ _DYING: tuple[tuple[str, tuple[str, ...], str | None], ...] = (
 def _told(run: _Run) -> Ending | None:
     """The end that a backtrace's own frames tell; without such a frame it may be of a program that lived."""
     for kind, names, signal in _DYING:
-        for frame in run.frames:
+        for frame, text in zip(run.frames, run.texts, strict=True):
             if frame.function in names:
-                return Ending(kind, frame.ref, f"backtrace through {frame.function}", signal=signal)
+                return Ending(kind, frame.ref, text, signal=signal)
     return None
 
 
@@ -106,6 +107,7 @@ class Deaths:
         run = self._runs[-1] if self._runs else None
         innermost = text.lstrip().startswith("#0 ")
         if innermost and run is not None and len(run.frames) == 1 and run.frames[0].function == frame.function:
+            run.texts.clear()
             run.frames.clear()  # gdb names the frame it stands in before it prints the backtrace
         if run is None or number > run.last + 3 or (innermost and run.frames):
             if run is not None and number <= run.last + 3:
@@ -121,6 +123,7 @@ class Deaths:
         run.last = number
         if not self._deaf and len(run.frames) < frame_lines.MAX_FRAMES:
             run.frames.append(frame)
+            run.texts.append(visible(text))
 
     def close(self) -> tuple[Ending, ...]:
         """Every ending with its frames. A backtrace that no ending stands near counts only where nothing else in the

@@ -21,7 +21,7 @@ from stillruns.normalise.logs.llama_cpp_state import State
 from stillruns.normalise.logs.matcher import pattern_table, rule_table
 
 _COMMAND = re.compile(
-    r"^\s{0,8}(?:[$>#❯%]\s{0,4})?(?:\w{1,60}=\S{0,300} ){0,10}"
+    r"^\s{0,8}(?:>\s{1,2})?(?:[$>#❯%]\s{0,4})?(?:\w{1,60}=\S{0,300} ){0,10}"
     r"(?P<program>\S{0,200}(?:llama-(?:server|cli|bench|run|simple)\S{0,60}|/main|/server))"
     r"(?P<arguments> {1,8}(?:-.{0,4000}|\\))$"
 )

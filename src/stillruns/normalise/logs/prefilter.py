@@ -55,6 +55,13 @@ DEATHS: tuple[str, ...] = (
     "Fatal Python error",
     "by GPU node-",
     "error: ",
+    "#0  0x",
+    "#0  __",
+    "#00 pc ",
+    "Fatal signal ",
+    "ggml_print_backtrace",
+    "ggml_uncaught_exception",
+    "ggml_abort",
 )
 """After one of these every line is delivered for a while."""
 
