@@ -60,7 +60,6 @@ DISPUTED: dict[tuple[str, str], str] = {
 
 ELSEWHERE: dict[str, tuple[str, tuple[str, ...]]] = {
     "003": ("the frame with the batch is cut out of the excerpt", ("phase",)),
-    "005": ("the old runner prints no line with the request", ("requested",)),
     "017": ("two kinds of card are used", ("target",)),
     "021": ("the command line gives no -ngl", ("requested",)),
     "024": ("no device, buffer or library line", ("backend", "target")),

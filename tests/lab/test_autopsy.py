@@ -120,6 +120,17 @@ def test_fail_fast_after_a_named_error_is_an_abort() -> None:
     assert (incident.outcome, incident.signal, incident.backend) == (OutcomeKind.ABORT, "0xc0000409", Backend.CUDA)
 
 
+def test_an_error_long_before_a_death_is_not_its_cause() -> None:
+    """Requests that went well between an error and a later death part them."""
+    well = '[GIN] 2025/05/03 - 10:00:%02d | 200 |    2.1000000s |       127.0.0.1 | POST     "/api/chat"\n'
+    found = pasted(
+        'time=2025-05-03T10:00:00.100+02:00 level=INFO source=server.go:619 msg="llama runner started in 3.00'
+        ' seconds"\n'
+        "CUDA error: out of memory\n" + "".join(well % n for n in range(1, 21)) + "SIGSEGV: segmentation violation\n"
+    )
+    assert [i.outcome for i in found.incidents][-1] is OutcomeKind.CRASH
+
+
 def test_old_go_lines_are_ollama_s() -> None:
     """Before slog Ollama printed dates and `file.go:line`; a crash in its own probe for GPUs is in discovery."""
     found = pasted(

@@ -39,6 +39,8 @@ MINOR = 50
 """Below this rank a line of trouble alone is no incident."""
 _EARLY = (Phase.DISCOVER, Phase.INIT, Phase.LOAD, Phase.RESERVE)
 _GAP = 5000
+_REPORTED = 8
+"""Within so many lines of a runner's error its parent reports the death; an access line in between parts nothing."""
 
 
 @dataclass
@@ -80,13 +82,14 @@ def groups(server: ServerLog, patterns: Mapping[str, CrashPattern]) -> tuple[lis
     marks = sorted(
         {line_of(r.started) for r in server.runners}
         | {line_of(r.ready) for r in server.runners if r.ready}
-        | {line_of(r.first) for r in server.requests if r.first != r.last}
+        | {line_of(r.first) for r in server.requests if not _only_access(r)}
     )
+    access = sorted(line_of(r.first) for r in server.requests if _only_access(r))
     found: list[Group] = []
     for line, sign in signs:
         current = found[-1] if found else None
         echo = isinstance(sign, Ending) and sign.secondary
-        if current is None or (not echo and (_between(marks, current.last, line) or line - current.last > _GAP)):
+        if current is None or (not echo and _apart(current.last, line, marks, access)):
             current = Group()
             found.append(current)
         current.add(line, sign)
@@ -96,6 +99,18 @@ def groups(server: ServerLog, patterns: Mapping[str, CrashPattern]) -> tuple[lis
 
 def _stopped(ending: Ending) -> bool:
     return ending.signal in STOPPED or ending.exit_status in (130, 143)
+
+
+def _only_access(request: LogRequest) -> bool:
+    """Nothing but Ollama's access line, and that says that all was well: some versions print it when the runner has
+    died already."""
+    return request.first == request.last and (request.status or 0) < 400
+
+
+def _apart(last: int, line: int, marks: list[int], access: list[int]) -> bool:
+    """Whether life went on between two signs."""
+    near = line - last <= _REPORTED
+    return line - last > _GAP or _between(marks, last, line) or (not near and _between(access, last, line))
 
 
 def _between(marks: list[int], low: int, high: int) -> bool:
