@@ -17,6 +17,7 @@ VERBS: dict[str, str] = {
     "demo": "The main job on what this machine has, in under two minutes.",
     "selftest": "Inject each kind of fault in each phase and check that it is classified right.",
     "show": "One trial with its evidence.",
+    "trace": "Follow an option through source trees, stage by stage.",
     "report": "The table of one or more runs.",
     "verify": "Re-derive every digest in the store.",
 }
