@@ -17,9 +17,11 @@ import msgspec
 
 from stillruns.catalogue import load
 from stillruns.errors import CatalogueError
+from stillruns.model.gate import Layer
 from stillruns.model.gate_tables import (
     GateTables,
     GpuName,
+    KernelEventRule,
     NvidiaArchitecture,
     PackageRow,
     RuntimeGate,
@@ -52,6 +54,7 @@ def tables() -> GateTables:
         packages=_packages(),
         nvidia=_nvidia(),
         gates=_gates(),
+        events=_events(),
         workarounds={workaround.id: workaround for workaround in load.workarounds()},
     )
 
@@ -124,6 +127,19 @@ def _gates() -> tuple[RuntimeGate, ...]:
             raise CatalogueError(f"runtime_gates.toml, {entry.id}: kind {entry.kind!r} is none of {_GATE_KINDS}.")
         if parse(entry.since) is None or (entry.until and parse(entry.until) is None):
             raise CatalogueError(f"runtime_gates.toml, {entry.id}: since or until is no version.")
+    return found
+
+
+def _events() -> tuple[KernelEventRule, ...]:
+    found = toml("kernel_events.toml", read("kernel_events.toml"), "event", KernelEventRule)
+    layers = {layer.value for layer in Layer}
+    for entry in found:
+        if entry.layer not in layers or entry.severity not in ("stop", "warn", "note"):
+            raise CatalogueError(f"kernel_events.toml, {entry.id}: layer or severity is not known.")
+        try:
+            re.compile(entry.regex)
+        except re.error as error:
+            raise CatalogueError(f"kernel_events.toml, {entry.id}: no regular expression: {error}.") from error
     return found
 
 

@@ -110,6 +110,22 @@ class RuntimeGate:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelEventRule:
+    """A form of line in the kernel's log. `layer` is a layer's name, `severity` stop, warn or note; `anchor` stands
+    in every matching line; the groups `id` (a PCI id), `file`, `ring` and `code` are looked at where the rule has
+    them."""
+
+    id: str
+    layer: str
+    severity: str
+    anchor: str
+    regex: str
+    text: str
+    source: str
+    read_on: str
+
+
+@dataclass(frozen=True, slots=True)
 class GateTables:
     """All of them, as `lab` hands them to normalise and judge."""
 
@@ -120,4 +136,5 @@ class GateTables:
     packages: tuple[PackageRow, ...]
     nvidia: tuple[NvidiaArchitecture, ...]
     gates: tuple[RuntimeGate, ...]
+    events: tuple[KernelEventRule, ...]
     workarounds: dict[str, Workaround]
