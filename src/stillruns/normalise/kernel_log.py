@@ -36,7 +36,9 @@ def parse(raw: Collected, rules: Sequence[KernelEventRule]) -> KernelLog | Absen
                 continue
             counts[rule.id] = counts.get(rule.id, 0) + 1
             if counts[rule.id] <= _MOST:
-                events.append(_event(rule, found, line, Cite(whole.source, whole.sha256, f"L{number}", line.strip()[:300])))
+                events.append(
+                    _event(rule, found, line, Cite(whole.source, whole.sha256, f"L{number}", line.strip()[:300]))
+                )
             break
     where = source.path if isinstance(source, RawFile) else " ".join(source.argv)
     return KernelLog(tuple(events), total, where)
