@@ -6,8 +6,8 @@ plain        the magic, a count, and for each entry its offset (counted from the
 compressed   `CCOB`, version, method (0 zlib, 1 zstd), sizes, checksum: 20 bytes in version 1, which does not tell its
              own length, 24 in version 2, 32 in version 3; then the plain bundle, packed
 
-A section holds one bundle for each translation unit, padded with zeros to 4,096 bytes. Of a compressed bundle only the
-head is unpacked.
+A section holds one bundle for each translation unit, padded with zeros to 4,096 bytes. Of a compressed bundle only
+the head is unpacked.
 """
 
 from __future__ import annotations
