@@ -2,10 +2,10 @@
 
     make accuracy SOURCES=DIR      (python scripts/accuracy_trace.py DIR)
 
-DIR holds `ollama` and `ollama-python` (git repositories with the releases below) and `llama.cpp-b11434` (the files of that
-build, for example of a source distribution); what is missing is skipped, with the reason. Truth rows: `needed` = yes is
-a line that an expert names when asked how the option works (recall counts these); `no` is a line that concerns
-the option although nobody would miss it (precision counts both). Any other row that the tracer gives counts as wrong.
+DIR holds `ollama` and `ollama-python` (git repositories with the releases below) and `llama.cpp-b11434` (its
+files); what is missing is skipped, with the reason. Truth rows: `needed` = yes is a line that an expert names when
+asked how the option works (recall counts these); `no` is a line that concerns the option although nobody would miss
+it (precision counts both). Any other row that the tracer gives counts as wrong.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def score(release: str, option: str, found: Trace, truth: dict[str, bool], cold:
     """Print one line; True when the goals of this option are met."""
     rows = {f"{r.project}:{r.path}:{r.line}" for r in found.rows}
     shown = {f"{s.project}:{s.file}:{n}" for s in found.stages for n in s.lines}
-    head = f"{release:12} {option:10} {len(rows):4} rows {len(found.stages):2} stages {cold:5.1f} s cold {warm:4.1f} s warm"
+    head = f"{release:12} {option:10} {len(rows):4} rows {len(found.stages):2} stages"
+    head += f" {cold:4.1f} s cold {warm:4.1f} s warm"
     if option in MANY:
         print(f"{head}  (limit 200 rows; the word stands in {found.hits} lines)")
         return len(rows) <= 200
@@ -75,7 +76,9 @@ def score(release: str, option: str, found: Trace, truth: dict[str, bool], cold:
     recall = len(needed & rows) / len(needed)
     precision = len(rows & truth.keys()) / len(rows) if any(not must for must in truth.values()) else None
     told = f"precision {precision:.2f}" if precision is not None else "chain only"
-    print(f"{head}  recall {recall:.2f} of {len(needed)}  {told}  recall in stages {len(needed & shown) / len(needed):.2f}")
+    print(
+        f"{head}  recall {recall:.2f} of {len(needed)}  {told}  (in stages {len(needed & shown) / len(needed):.2f})"
+    )
     for place in sorted(needed - rows):
         print(f"    missed {place}")
     return recall >= 0.9 and (precision is None or precision >= 0.75)

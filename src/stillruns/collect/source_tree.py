@@ -18,6 +18,7 @@ from stillruns.errors import EnvironmentLacks, UsageError
 from stillruns.model.trace import SourceFile, SourceRef
 
 _ENV = {
+    "GIT_ALLOW_PROTOCOL": "none",  # a hostile repository may name a program that fetches its missing objects
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
@@ -65,7 +66,7 @@ def has(path: Path, rev: str) -> bool:
 
 
 def _git(path: Path, *args: str, stdin: bytes = b"") -> proc.Finished:
-    env = {**os.environ, **_ENV}
+    env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | _ENV
     return proc.run(["git", *_SAFE, "-C", str(path), *args], timeout=_TIMEOUT, env=env, stdin=stdin, limit=_LIMIT)
 
 

@@ -73,7 +73,8 @@ def trace(option: str, sources: Sequence[Source], store_dir: Path | None) -> Tra
 
 def _key(option: str, refs: Sequence[SourceRef], spec: TraceSpec | None) -> str:
     """What an answer depends on: the option, the trees, the shipped knowledge and this program."""
-    parts = (option, DIALECT, __version__, [repr(r) for r in refs], repr(spec), _stable(bridges()))
+    rules = (DIALECT, source_tracing.RULES, __version__)
+    parts = (option, rules, [repr(r) for r in refs], repr(spec), _stable(bridges()))
     return "answer-" + hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 

@@ -38,8 +38,8 @@ def document(trace: Trace) -> dict[str, Any]:
             {"id": e.id, "status": e.status, "place": e.place or None, "last_seen": e.last_seen}
             for e in trace.expected
         ],
-        "folded": [_row(r) for r in trace.folded],
-        "rows": len(trace.rows),
+        "rows": [_row(r) for r in trace.rows],
+        "folded": [f"{r.project}:{r.path}:{r.line}" for r in trace.folded],
         "stops": list(trace.stops),
         "near": list(trace.near),
         "searched": list(trace.searched),
@@ -66,7 +66,18 @@ def _stage(stage: Stage) -> dict[str, Any]:
 
 
 def _row(row: Row) -> dict[str, Any]:
-    return {"project": row.project, "file": row.path, "line": row.line, "role": row.role, "code": row.code}
+    return {
+        "project": row.project,
+        "file": row.path,
+        "line": row.line,
+        "role": row.role,
+        "function": row.function,
+        "symbol": row.symbol,
+        "to": row.to,
+        "depth": row.depth,
+        "derived": row.derived,
+        "code": row.code,
+    }
 
 
 def text(trace: Trace) -> str:
@@ -139,12 +150,12 @@ def _key(stage: Stage) -> tuple[str, str, str, str]:
 def compare(old: Trace, new: Trace) -> dict[str, Any]:
     """What changed between two traces of one option: stages that are new, gone, or read otherwise."""
     was, now = {_key(s): s for s in old.stages}, {_key(s): s for s in new.stages}
-    gone_lines = {(r.project, r.path, r.code) for r in old.rows}
-    new_lines = {(r.project, r.path, r.code) for r in new.rows}
+    gone_lines = {(r.project, r.path, _squeeze(r.code)) for r in old.rows}
+    new_lines = {(r.project, r.path, _squeeze(r.code)) for r in new.rows}
     changed = [
         {"old": _stage(was[k]), "new": _stage(now[k])}
         for k in was
-        if k in now and (was[k].code, was[k].special) != (now[k].code, now[k].special)
+        if k in now and (_squeeze(was[k].code), was[k].special) != (_squeeze(now[k].code), now[k].special)
     ]
     return {
         "schema": "stillruns.trace-diff/1",
@@ -154,13 +165,20 @@ def compare(old: Trace, new: Trace) -> dict[str, Any]:
         "added": [_stage(now[k]) for k in now if k not in was and not _inside(now[k], gone_lines)],
         "removed": [_stage(was[k]) for k in was if k not in now and not _inside(was[k], new_lines)],
         "changed": changed,
+        "lines_removed": [_row(r) for r in old.rows if (r.project, r.path, _squeeze(r.code)) not in new_lines],
+        "lines_added": [_row(r) for r in new.rows if (r.project, r.path, _squeeze(r.code)) not in gone_lines],
         "meaning_changed": old.meaning.text != new.meaning.text
         and _bare(old.meaning.text) != _bare(new.meaning.text),
     }
 
 
 def _inside(stage: Stage, lines: set[tuple[str, str, str]]) -> bool:
-    return (stage.project, stage.file, stage.code) in lines
+    return (stage.project, stage.file, _squeeze(stage.code)) in lines
+
+
+def _squeeze(code: str) -> str:
+    """Without the alignment that formatters change, and without a comment at the end."""
+    return " ".join(code.split("//")[0].split())
 
 
 def _bare(sentence: str) -> str:
@@ -188,11 +206,16 @@ def compare_text(old: Trace, new: Trace) -> str:
         out += [line for s in after["special"] if s not in before["special"] for line in _wrapped(s, "   + !  ")]
     if not (made["removed"] or made["added"] or made["changed"]):
         out.append("the stages are the same.")
+    for title, key in (("-", "lines_removed"), ("+", "lines_added")):
+        rows = made[key]
+        out += [f"line {title} {r['file']}:{r['line']}: {r['code'][:90]}" for r in rows[:12]]
+        if len(rows) > 12:
+            out.append(f"line {title} and {len(rows) - 12} more (in --json)")
     out.append("")
     if made["meaning_changed"]:
         out += [*_statement("meant", old.meaning), *_statement("means", new.meaning)]
     else:
-        out += _statement("the meaning is the same", new.meaning)
+        out += ["the meaning is the same.", *_statement("means", new.meaning)]
     before = {_bare(s.text) for s in old.is_not}
     out += [line for s in new.is_not if _bare(s.text) not in before for line in _statement("now it is not", s)]
     out += [line for s in new.unknown if s not in old.unknown for line in _wrapped(s, "unknown now: ")]

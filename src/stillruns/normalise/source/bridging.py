@@ -35,7 +35,10 @@ class Bridging(Values):
         if name in bridges.whole_compares:
             self.whole(expr)
         told = self.is_log(name, receiver)
-        if name in bridges.flag_definitions and not told and self.literal_in(args):
+        environment = (
+            self.state.option.isupper()
+        )  # `Bool("OLLAMA_X")` reads a variable, `Bool("verbose")` defines a flag
+        if name in bridges.flag_definitions and not (told or environment) and self.literal_in(args):
             self.defines(expr, stmt)
             return
         if name in bridges.flag_tables and self.literal_in([a for part in walk(expr) for a in [part]]):
@@ -103,13 +106,15 @@ class Bridging(Values):
         """A row of a flag table with its handler: the handler's last parameter is the value, constants it stores are
         what the flag means."""
         sym = None
+        help_text = max((str(p[2]) for p in walk(expr) if p[0] == "lit"), key=lambda t: t.count(" "), default="")
+        shown = help_text.split("\\n")[0] if help_text.count(" ") >= 2 else self.text(expr)
         spellings: list[str] = []
         for part in walk(expr):
             if part[0] == "lit":
                 found = self.literal_in([part])
                 if found is not None:
                     sym = found
-                    self.state.row(self.unit, self.func, part[1], "flagdef", found, self.text(expr))
+                    self.state.row(self.unit, self.func, part[1], "flagdef", found, shown)
             if part[0] == "seq" and self.literal_in(part[2]):
                 spellings += [str(p[2]) for p in part[2] if is_flag(p)]
         if sym is None or sym not in self.state.known:

@@ -153,7 +153,7 @@ class _C:
             self._statement(condition, build, depth + 1)
 
     def _vexing(self, declarator: Node, kind: Node | None, build: Builder) -> None:
-        """Inside a function, `std::string devices(devices_env);` is no declaration of a function but a construction."""
+        """Inside a function, `std::string devices(devices_env);` declares no function: it is a construction."""
         name, params = declarator.child_by_field_name("declarator"), declarator.child_by_field_name("parameters")
         if name is None or params is None or name.type != "identifier":
             return
@@ -163,7 +163,13 @@ class _C:
         build.names.update([text(name), *words])
         args: list[Expr] = [["id", line(params), w] for w in words]
         maker = text(kind).split("<")[0].split("::")[-1]
-        build.add("assign", line(declarator), [["id", line(name), text(name)]], [["call", line(name), maker, None, args]], "var")
+        build.add(
+            "assign",
+            line(declarator),
+            [["id", line(name), text(name)]],
+            [["call", line(name), maker, None, args]],
+            "var",
+        )
 
     def _returns(self, node: Node, build: Builder, _depth: int) -> None:
         build.add("return", line(node), values=[self._expr(n, build, 0) for n in node.named_children])

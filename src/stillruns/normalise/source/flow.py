@@ -132,6 +132,7 @@ class Flow(Bridging):
     def move(self, stmt: Stmt, target: Expr, found: Hit) -> None:
         """`target = value` where the value carries the option."""
         role = "clip" if found.clipped else "assign"
+        self.state.forget(self.unit, stmt.line, "set")  # seen before the value was known to carry the option
         self.state.row(self.unit, self.func, stmt.line, role, found, self.text(target))
         self.into(target, found, stmt.line)
 
@@ -194,7 +195,10 @@ class Flow(Bridging):
                     self.state.push(Sym("field", self.domain, target[3]), by, self.unit, stmt.line, 2)
         elif target[0] == "id":
             found = self.lookup(target[2])
-            if found is not None and not found.derived and stmt.op not in ("var", ":") and stmt.ctrl >= 0:
+            if found is not None and self.domain == "build":
+                role = "default" if "option" in stmt.op else "set"
+                self.state.row(self.unit, self.func, stmt.line, role, found, f"{target[2]} = {self.text(value)}")
+            elif found is not None and not found.derived and stmt.op not in ("var", ":") and stmt.ctrl >= 0:
                 self.state.row(self.unit, self.func, stmt.line, "set", found, f"{target[2]} = {self.text(value)}")
             elif self.domain == "build":
                 self.build_control(stmt, target)

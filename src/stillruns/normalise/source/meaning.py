@@ -7,8 +7,6 @@ from stillruns.normalise.source.program import Program
 from stillruns.normalise.source.stages import place
 from stillruns.normalise.source.state import State
 
-_TEXT_ROLES = ("header", "flagdef", "field", "default")
-
 
 def meaning(spec: TraceSpec | None, found: dict[str, Row], state: State, stages: tuple[Stage, ...]) -> Statement:
     """The first reading of the spec whose stages are all there; without one, what the lines themselves say."""
@@ -81,38 +79,72 @@ def _fill(variant: Variant, found: dict[str, Row]) -> Statement:
     return Statement(text, tuple(dict.fromkeys(place(found[name]) for name in variant.when)))
 
 
+_ENTRY = ("field", "flagdef", "read", "client", "header", "default", "branch", "assign", "set")
+_KINDS = {
+    "field": "a JSON key",
+    "read": "a name that is looked up at run time",
+    "flagdef": "a command line flag",
+    "client": "a client's field",
+    "header": "a member of the C API",
+}
+_EFFECTS = ("cgo", "flag", "clip", "compare", "control", "branch", "set", "macro", "pass", "read", "assign")
+
+
 def _from_rows(state: State, stages: tuple[Stage, ...]) -> Statement:
     """No spec: the words that the sources themselves use, with their places."""
     rows = sorted(state.rows.values(), key=lambda r: (r.depth, r.project, r.path, r.line))
-    if not rows:
-        return Statement(f"{state.option} is found nowhere in the trees given.")
-    told = [r for r in rows if r.role in _TEXT_ROLES]
-    comments = [r for r in told if r.role == "header" and r.to and "." not in r.to.split(" ")[0]]
-    parts: list[str] = []
-    refs: list[Row] = []
-    entry = next((r for r in rows if r.role in ("field", "client", "flagdef", "read", "header", "branch")), rows[0])
-    kinds = {
-        "field": "a JSON key",
-        "read": "looked up by name",
-        "flagdef": "a command line flag",
-        "client": "a client's field",
-    }
-    parts.append(f"{state.option} enters as {kinds.get(entry.role, 'a name in the source')}")
-    refs.append(entry)
-    default = next((r for r in rows if r.role == "default"), None)
+    told = [r for r in rows if r.role != "mention"]
+    if not told:
+        where = tuple(place(r) for r in rows[:5])
+        said = "is only named in text (comments, help)" if rows else "is found nowhere in the trees given"
+        return Statement(f"{state.option} {said}; nothing reads it that could be found.", where)
+    near = [r for r in told if r.depth == told[0].depth]
+    entry = min(near, key=lambda r: _ENTRY.index(r.role) if r.role in _ENTRY else len(_ENTRY))
+    parts = [f"{state.option} enters as {_KINDS.get(entry.role, 'a name in the source')}"]
+    refs = [entry]
+    default = next((r for r in told if r.role == "default" and _same_tree(r, entry)), None)
     if default is not None:
-        parts.append(f"default {default.to.rpartition('= ')[2]}")
+        parts.append(f"has the default {default.to.rpartition('= ')[2]}")
         refs.append(default)
-    flags = [r for r in rows if r.role == "flag"]
+    flags = [r for r in told if r.role == "flag"]
+    flags = [r for r in flags if r.depth <= flags[0].depth]
     if flags:
         parts.append("is passed to a child process as " + ", ".join(dict.fromkeys(r.to.split(" ")[0] for r in flags)))
         refs += flags[:3]
-    if comments:
-        parts.append(f"and ends in `{comments[0].symbol}`, which the source describes as: {comments[0].to}")
-        refs.append(comments[0])
-    elif len(rows) > 1:
-        last = stages[-1] if stages else None
-        if last is not None:
-            parts.append(f"and is last used in {last.function or last.file} ({last.effect[:120]})")
-            refs.append(next(r for r in rows if (r.path, r.line) == (last.file, last.line)))
+    words = _words_of_source(told)
+    if words is not None:
+        parts.append(f"and is described by the source as: {words.to.strip()}")
+        refs.append(words)
+    effect = next(
+        (
+            s
+            for role in _EFFECTS
+            if role != "flag" or not flags
+            for s in reversed(stages)
+            if _role_of(s, told) == role
+        ),
+        None,
+    )
+    if effect is not None and (words is None or effect.file != words.path):
+        row = next(r for r in told if (r.project, r.path, r.line) == (effect.project, effect.file, effect.line))
+        parts.append(f"and takes effect in {effect.function or effect.file}: {effect.effect[:160]}")
+        refs.append(row)
     return Statement(", ".join(parts) + ".", tuple(dict.fromkeys(place(r) for r in refs)))
+
+
+def _same_tree(row: Row, entry: Row) -> bool:
+    """A default counts for the entry's own language and project: the engine's is not the client's."""
+    return row.project == entry.project and row.path.rpartition(".")[2][:1] == entry.path.rpartition(".")[2][:1]
+
+
+def _role_of(stage: Stage, rows: list[Row]) -> str:
+    return next((r.role for r in rows if (r.project, r.path, r.line) == (stage.project, stage.file, stage.line)), "")
+
+
+def _words_of_source(rows: list[Row]) -> Row | None:
+    """A comment or help text of several words, the nearest to the entry; a C member's before a flag's."""
+    for role in ("header", "flagdef"):
+        for row in rows:
+            if row.role == role and len(row.to.split()) >= 3 and "(" not in row.to.split()[0]:
+                return row
+    return None

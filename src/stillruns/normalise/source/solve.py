@@ -9,10 +9,11 @@ from stillruns.normalise.source.bridging import fold
 from stillruns.normalise.source.flow import Flow
 from stillruns.normalise.source.ir import walk
 from stillruns.normalise.source.program import FuncId, Program
-from stillruns.normalise.source.state import State, Sym, key_of
+from stillruns.normalise.source.state import Hit, State, Sym, key_of
 
 _DOMAINS = ("go", "python", "c", "build")
-_TAG = 'json:"{}"'
+_HEADERS = 4
+_FAR = 9
 
 
 def solve(
@@ -30,6 +31,7 @@ def solve(
     _decoders(state)
     _run(state)
     _declarations(state)
+    _stopped(state)
     _compares(state)
     _deciders(state)
     _mentions(state, (option, *aliases))
@@ -161,7 +163,7 @@ def _decoders(state: State) -> None:
     program, owners = state.program, _embedding(state)
     for key in program.users("Tag", ("go",)):
         func, unit = program.func(key), program.units[key[0]]
-        calls = [p for s in func.stmts for v in s.values for p in walk(v) if p[0] == "call"]
+        calls = [p for s in func.stmts for v in (*s.values, *s.targets) for p in walk(v) if p[0] == "call"]
         reads = any(
             p[2] in state.bridges.reflect_tags
             and p[3] is not None
@@ -189,6 +191,20 @@ def _declarations(state: State) -> None:
                 if field.name == sym.name and not any(o in owner for o in state.bridges.other_owners):
                     outer = state.program.facts(unit).funcs[0]
                     state.row(unit, outer, field.line, "header", sym, field.comment)
+
+
+def _stopped(state: State) -> None:
+    """A C member at which the trace stopped is at least shown where a header declares it."""
+    for key in list(state.stops):
+        scope, _, name = key.partition(":")
+        headers = [u for u in state.program.holding(f"{name};", ("c",)) if u.file.path.endswith(".h")]
+        for unit in headers[:_HEADERS] if scope == "c" and name not in state.spec_stops else ():
+            for field in state.program.facts(unit).fields:
+                if field.name == name:
+                    outer = state.program.facts(unit).funcs[0]
+                    state.row(
+                        unit, outer, field.line, "header", Hit(Sym("field", "c", name), _FAR, False), field.comment
+                    )
 
 
 def _compares(state: State) -> None:

@@ -191,7 +191,15 @@ class State:
 
     def _from_parameter(self, sym: Sym, source: Sym, func: Func) -> bool:
         """Does a result carry the option only because an argument did? Then only calls that give it count."""
-        return any(s.kind == "local" and s.scope == sym.scope and s.name in func.params for s, _ in self.chain(source))
+        return any(
+            s.kind == "local" and s.scope == sym.scope and s.name in func.params for s, _ in self.chain(source)
+        )
+
+    def forget(self, unit: Unit, line: int, role: str) -> None:
+        """Take back a row whose role turned out to be another."""
+        key = (unit.file.project, unit.file.path, line)
+        if key in self.rows and self.rows[key].role == role:
+            del self.rows[key]
 
     def akin(self, sym: Sym, field: str) -> bool:
         """Does a member of a carrier still speak of the option? It does when it shares a word with the names that led

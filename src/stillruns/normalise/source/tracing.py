@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping, Sequence
 
 from stillruns.model.trace import Bridges, SourceFile, SourceRef, Trace, TraceSpec
+from stillruns.normalise.source.built import built_names
 from stillruns.normalise.source.ir import FileFacts
 from stillruns.normalise.source.meaning import is_not, meaning, unknown
 from stillruns.normalise.source.near import near
@@ -13,6 +14,8 @@ from stillruns.normalise.source.solve import solve
 from stillruns.normalise.source.stages import fold
 from stillruns.normalise.source.state import State
 
+RULES = 4
+"""Number of the solver's rules; an answer kept under another number is worked out again."""
 _PIN = "LLAMA_CPP_VERSION"
 
 
@@ -31,6 +34,7 @@ def trace(
         for unit in program.units:
             unit.aside = False
         state = _solve(program, bridges, option, spec)
+    guesses = () if any(r.role != "mention" for r in state.rows.values()) else built_names(state, option)
     stages, folded, expected, found = fold(state, spec)
     rows = tuple(sorted(state.rows.values(), key=lambda r: (r.project, r.path, r.line)))
     return Trace(
@@ -41,7 +45,7 @@ def trace(
         rows=rows,
         meaning=meaning(spec, found, state, stages),
         is_not=is_not(spec, found, state),
-        unknown=(*unknown(state, program), *_pins(files, sources)) if rows else (),
+        unknown=(*guesses, *unknown(state, program), *_pins(files, sources, state)) if rows else (),
         expected=expected,
         stops=tuple(state.stops.values()),
         near=() if rows else near(option, files),
@@ -67,10 +71,12 @@ def _notes(program: Program) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _pins(files: Sequence[SourceFile], sources: Sequence[SourceRef]) -> tuple[str, ...]:
-    """A tree that names the version of another (Ollama names llama.cpp's) against what was given."""
+def _pins(files: Sequence[SourceFile], sources: Sequence[SourceRef], state: State) -> tuple[str, ...]:
+    """A tree that names the version of another (Ollama names llama.cpp's) against what was given; of interest only to
+    an option that goes from one to the other."""
+    crosses = any(s.kind == "flag" for s in state.known)
     for item in files:
-        if item.path != _PIN:
+        if item.path != _PIN or not crosses:
             continue
         pinned = item.data.decode("utf-8", "replace").strip()
         others = [s for s in sources if s.name != item.project and "llama" in s.name.lower().replace("ollama", "")]
