@@ -8,8 +8,6 @@ from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.machine import Node, Permissions
 from stillruns.model.raw import Collected
 
-_ACCESS = "/proc/self/access/"
-
 
 def parse(raw: Collected) -> Permissions | Absence:
     """Facts; an absence when nothing was read."""
@@ -19,11 +17,9 @@ def parse(raw: Collected) -> Permissions | Absence:
     nodes = []
     for file in raw.files:
         if file.path.startswith("/dev/") and file.kind == "device":
-            answer = raw.text(_ACCESS + file.path.lstrip("/"))
             group = names.get(file.gid, str(file.gid))
             shown = f"{file.mode:04o} uid {file.uid} group {group} ({file.device})"
-            access = "?" if answer is None else answer
-            nodes.append(Node(file.path, file.mode, file.uid, file.gid, group, access, file.cite(shown)))
+            nodes.append(Node(file.path, file.mode, file.uid, file.gid, group, file.access, file.cite(shown)))
     uid, gids = _process(raw.text("/proc/self/status") or "")
     groups = raw.file("/etc/group")
     cites = {"/etc/group": groups.cite("-")} if groups is not None and groups.data else {}
