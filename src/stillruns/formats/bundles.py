@@ -1,9 +1,13 @@
 """Clang's offload bundles, plain and compressed: the entries of each, without their code.
 
-Layouts: clang's OffloadBundler documentation. Plain: the magic, a count, and for each entry its offset (counted from
-the magic), its size, the length of its id and the id. Compressed (`CCOB`): version, method (0 zlib, 1 zstd), sizes and a checksum;
-20 bytes in version 1 (which does not tell its own length), 24 in version 2, 32 in version 3. A section holds one
-bundle for each translation unit, padded with zeros to 4,096 bytes. Of a compressed bundle only the head is unpacked.
+Layouts: clang's OffloadBundler documentation.
+
+plain        the magic, a count, and for each entry its offset (counted from the magic), size, length of its id, id
+compressed   `CCOB`, version, method (0 zlib, 1 zstd), sizes, checksum: 20 bytes in version 1, which does not tell its
+             own length, 24 in version 2, 32 in version 3; then the plain bundle, packed
+
+A section holds one bundle for each translation unit, padded with zeros to 4,096 bytes. Of a compressed bundle only
+the head is unpacked.
 """
 
 from __future__ import annotations
@@ -55,6 +59,11 @@ class Bundle:
     size: int | None = None
     entries: tuple[Entry, ...] = ()
     problem: str = ""
+
+
+def compressed_size(head: bytes) -> int | None:
+    """The whole size that a compressed bundle's first 32 bytes claim (None in version 1); FormatError for damage."""
+    return _sizes(head, 0)[2]
 
 
 def walk(span: Span) -> Iterator[Bundle]:

@@ -55,7 +55,11 @@ class _Found:
 
 
 def read(read_at: ReadAt, size: int, path: str, refer: Refer | None = None) -> CodeObjects | Absence:
-    """The device code in a file of `size` bytes. An absence for an empty file and for one whose header is damaged; any other damage is in `problems`, beside what was found around it."""
+    """The device code in a file of `size` bytes.
+
+    An absence for an empty file and for one whose header is damaged; any other damage is in `problems`, beside what
+    was found around it.
+    """
     refer = refer or (lambda build_id: FileRef(path, size, build_id=build_id))
     if size == 0:
         return Absence(AbsenceReason.UNPARSABLE, f"{path} is empty")
