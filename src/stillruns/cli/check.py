@@ -8,20 +8,24 @@ import click
 
 from stillruns.cli.options import common
 from stillruns.cli.output import emit_json, emit_text, tell
-from stillruns.errors import ExitCode, StoreError, UsageError
+from stillruns.errors import ExitCode, UsageError
 from stillruns.lab import checking, machine
 from stillruns.model.gate import GateMatrix, PathStatus
 from stillruns.report import builds_text, gates_json, gates_text
-from stillruns.store.opening import open_store
+from stillruns.store.opening import default_path, open_store
 from stillruns.store.store import Store
 
 
 @click.command()
 @click.option("--target", default="", help="Judge this GPU target, in the machine or not (gfx906, sm_61).")
-@click.option("--sysroot", type=click.Path(path_type=Path), default=None, help="A folder or snapshot to judge instead.")
+@click.option(
+    "--sysroot", type=click.Path(path_type=Path), default=None, help="A folder or snapshot to judge instead."
+)
 @click.option("--source", "sources", multiple=True, metavar="NAME=PATH[@REV]", help="A runtime's source tree.")
 @click.option("--runtime", "runtimes", multiple=True, metavar="DIR", help="A folder with a runtime's libraries.")
-@click.option("--model", type=click.Path(path_type=Path), default=None, help="A GGUF file: does it need what is missing?")
+@click.option(
+    "--model", type=click.Path(path_type=Path), default=None, help="A GGUF file: does it need what is missing?"
+)
 @click.option("--no-exec", is_flag=True, help="Read files only: run no tool and no backend.")
 @click.option("--builds", is_flag=True, help="List released runtimes and packages that still carry the target.")
 @click.option("--evidence", is_flag=True, help="Show the place of every fact.")
@@ -58,12 +62,9 @@ def command(
 
 def _store(store_dir: Path | None) -> Store | None:
     """The store for what runs showed; a missing one is none, and none is made."""
-    try:
-        return open_store(store_dir, create=False)
-    except StoreError:
-        if store_dir is not None:
-            raise
+    if not (store_dir or default_path()).exists():
         return None
+    return open_store(store_dir, create=False)
 
 
 def _news(before: GateMatrix, after: GateMatrix) -> None:

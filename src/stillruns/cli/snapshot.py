@@ -13,7 +13,9 @@ from stillruns.lab import machine, packing
 
 @click.command()
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--sysroot", type=click.Path(file_okay=False, path_type=Path), default=None, help="Pack this folder instead.")
+@click.option(
+    "--sysroot", type=click.Path(file_okay=False, path_type=Path), default=None, help="Pack this folder instead."
+)
 @click.option("--runtime", "runtimes", multiple=True, metavar="DIR", help="A folder with a runtime's libraries.")
 @click.option("--no-exec", is_flag=True, help="Read files only: run no tool.")
 @common

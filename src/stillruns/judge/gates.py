@@ -147,6 +147,8 @@ def conclude(view: PathView, gates: Sequence[Gate]) -> GatePath:
         return GatePath(view.backend.value, view.shown, device, PathStatus.STOPPED, tuple(stopped), text)
     needed = [layer for layer in _DECIDING[view.backend] if view.card or layer is not Layer.KERNEL_DRIVER]
     missing = [layer for layer in needed if status.get(layer) not in _GOOD]
+    if view.backend is Backend.CPU and status.get(Layer.DEVICE_INIT) is GateStatus.ALLOW:
+        missing = []  # the program started on this CPU, which says more than its name
     if missing:
         text = f"nothing that was read stops it, but {_list(missing)} could not be decided"
         return GatePath(view.backend.value, view.shown, device, PathStatus.UNKNOWN, (), text)

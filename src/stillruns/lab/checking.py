@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stillruns.catalogue.gate_tables import tables
@@ -50,6 +50,8 @@ def start(root: Path | None, target: str, asked: Asked, *, run_tools: bool, stor
         commands = tree
     elif run_tools and tree.live:
         commands = LiveCommands()
+    if tree.live:
+        asked = replace(asked, runtimes=(*asked.runtimes, *device_init.folders(os.environ)))
     reading: Reading = read_machine(tree, commands, asked)
     machine = reading.machine
     if store is not None and tree.live:

@@ -20,6 +20,15 @@ TIMEOUT = 20.0
 _DEVICE = re.compile(r"^\s+(\w+\d+): (.+)$", re.MULTILINE)
 
 
+def folders(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The folder of the program that would be run, so that its libraries are judged; none where there is none."""
+    try:
+        found = llama_cpp.LlamaCpp().find("", environ)
+    except EnvironmentLacks:
+        return ()
+    return (str(Path(found.binary).resolve().parent),)
+
+
 def ask(machine: Machine, environ: Mapping[str, str]) -> tuple[tuple[DeviceInit, ...], list[str]]:
     """One entry per backend that a program here could have; notes for a person."""
     try:
@@ -59,7 +68,7 @@ def _backends(machine: Machine, binary: Path) -> list[str]:
         match = re.match(r"libggml-(hip|vulkan|cuda)[.-]", name)
         if match:
             found.add({"hip": "rocm"}.get(match[1], match[1]))
-    return sorted(found - {"cpu"})
+    return sorted(found)
 
 
 def _last(text: str) -> str:

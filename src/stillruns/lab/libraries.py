@@ -58,7 +58,7 @@ class Libraries:
         with kernel_library.opened(self.tree, path) as folder:
             if isinstance(folder, Absence):
                 return folder
-            return library_facts.read(path, folder.files, folder.read_at, folder.ref, folder.dangling)
+            return library_facts.read(folder)
 
     def _links(self, runtime: RuntimeInstall, backend: BackendLibrary) -> BackendLibrary:
         if backend.backend not in (*_DEVICE_CODE, "vulkan"):

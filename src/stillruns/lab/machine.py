@@ -174,4 +174,3 @@ def parse_sources(words: Sequence[str], exists: Callable[[Path], bool]) -> tuple
         else:
             found.append((name, Path(place), ""))
     return tuple(found)
-

@@ -147,7 +147,7 @@ class Packed(Tree, Commands):
         if isinstance(found, Absence):
             yield found
             return
-        parts: list[tuple[int, int, str]] = [tuple(part) for part in found["parts"]]  # type: ignore[misc]
+        parts: list[tuple[int, int, str]] = [tuple(part) for part in found["parts"]]
 
         def reader(offset: int, n: int) -> bytes:
             for start, length, blob in parts:
@@ -298,7 +298,7 @@ def _decompress(path: Path) -> bytes:
     bound = min(MOST_PLAIN, max(len(packed) * MOST_RATIO, 1 << 24))
     try:
         decompressor = ZstdDecompressor()
-        plain = decompressor.decompress(packed, max_length=bound + 1)
+        plain: bytes = decompressor.decompress(packed, max_length=bound + 1)
     except ZstdError as error:
         raise _refused(path, f"it is no zstd archive ({error})") from error
     if len(plain) > bound:

@@ -17,7 +17,9 @@ def ask(machine: Machine) -> tuple[Tool, ...]:
     found: list[Tool] = []
     rocminfo = commands.run(("rocm_agent_enumerator",))
     if rocminfo.absence is None and rocminfo.status == 0:
-        listed = sorted(line for line in rocminfo.text.split() if re.fullmatch(r"gfx[0-9a-f]+", line) and line != "gfx000")
+        listed = sorted(
+            line for line in rocminfo.text.split() if re.fullmatch(r"gfx[0-9a-f]+", line) and line != "gfx000"
+        )
         ours = sorted(card.processor for card in machine.cards if card.kfd is not None)
         if listed != ours:
             says = {"targets": f"{', '.join(listed) or 'none'} where sysfs says {', '.join(ours) or 'none'}"}
@@ -26,7 +28,12 @@ def ask(machine: Machine) -> tuple[Tool, ...]:
     if lspci.absence is None and lspci.status == 0:
         ids = dict(re.findall(r"^(\S+) \w+: ([0-9a-f]{4}:[0-9a-f]{4})", lspci.text, re.MULTILINE))
         found += [
-            Tool("lspci", card.address, {"id": f"{ids[card.address]} where sysfs says {card.pci.pci_id}"}, lspci.cite("-"))
+            Tool(
+                "lspci",
+                card.address,
+                {"id": f"{ids[card.address]} where sysfs says {card.pci.pci_id}"},
+                lspci.cite("-"),
+            )
             for card in machine.cards
             if _differs(card, ids) and card.pci is not None
         ]

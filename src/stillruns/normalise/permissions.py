@@ -10,13 +10,14 @@ from stillruns.model.raw import Collected
 
 
 def parse(raw: Collected) -> Permissions | Absence:
-    """Facts; an absence when nothing was read."""
+    """Facts; an absence when nothing was read. A regular file under /dev stands for a node (in a sysroot, where
+    nobody can make one)."""
     if not raw.files:
         return Absence(AbsenceReason.NOT_COLLECTED, "device nodes and groups were not looked at")
     names = _group_names(raw.text("/etc/group") or "")
     nodes = []
     for file in raw.files:
-        if file.path.startswith("/dev/") and file.kind == "device":
+        if file.path.startswith("/dev/") and file.kind in ("device", "file"):
             group = names.get(file.gid, str(file.gid))
             shown = f"{file.mode:04o} uid {file.uid} group {group} ({file.device})"
             nodes.append(Node(file.path, file.mode, file.uid, file.gid, group, file.access, file.cite(shown)))

@@ -36,7 +36,10 @@ def text(rows: Sequence[RuntimeRow], packages: Sequence[PackageRow], targets: Se
             table.append(
                 [row.runtime, row.platform, _LISTS[row.facet], row.since, until, "yes" if has else "no", row.place]
             )
-        lines = [f"released builds that carry {target} (as read on {max((r.read_on for r in rows), default='?')})", ""]
+        lines = [
+            f"released builds that carry {target} (as read on {max((r.read_on for r in rows), default='?')})",
+            "",
+        ]
         lines += columns(table)
         mine = [package for package in packages if package.target == target]
         lines += ["", f"packages that carry {target}"]

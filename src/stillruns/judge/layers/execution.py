@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stillruns.judge.path_view import PathView
 from stillruns.model.absence import AbsenceReason
+from stillruns.model.backend import Backend
 from stillruns.model.gate import Gate, GateStatus, Layer
 from stillruns.model.raw import Cite
 
@@ -12,7 +13,10 @@ DECIDES = "applied trials in the store, by backend and target"
 
 
 def judge(view: PathView) -> Gate | None:
-    """`allow` when all applied trials passed, `partial` when some did, `block` when none did."""
+    """`allow` when all applied trials passed, `partial` when some did, `block` when none did. A machine without a GPU
+    has no Vulkan runs: what a rasteriser computed was computed by the CPU."""
+    if view.target is None and view.backend is not Backend.CPU:
+        return None
     runs = view.machine.runs
     mine = [r for r in runs or () if r.backend == view.backend.value and r.target in ("", view.processor)]
     passed, failed = sum(r.passed for r in mine), sum(r.failed for r in mine)

@@ -51,6 +51,7 @@ def judge(view: PathView) -> Gate | None:
 
 def _lt(view: PathView) -> str:
     folder, _ = kernel_libraries.chosen(view, "hipBLASLt")
-    if folder is None or folder.of(view.processor).state is LibraryState.ABSENT:
-        return f" (it has nothing for {view.processor}, as expected)"
-    return ""
+    if folder is None:
+        return ""
+    state = folder.of(view.processor).state
+    return f" (it has nothing for {view.processor}, as expected)" if state is LibraryState.ABSENT else ""

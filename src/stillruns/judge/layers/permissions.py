@@ -24,6 +24,8 @@ def judge(view: PathView) -> Gate | None:
     if isinstance(facts, Absence):
         return view.unknown(LAYER, facts.detail, facts.reason)
     wanted = _wanted(view)
+    if not facts.nodes and not view.machine.live and view.machine.container is None:
+        return view.unknown(LAYER, "this tree has no device nodes", AbsenceReason.NOT_COLLECTED)
     nodes = {node.path: node for node in facts.nodes}
     container = view.machine.container
     where = f" in this {container.kind} container" if container else ""

@@ -50,9 +50,7 @@ def judge(view: PathView) -> Gate | None:
     text = f"{_word(best)} in {when}"
     libraries = [row for row in rows if row.kind == "library" and between(wanted, row.first, row.last)]
     if best.status != "library-built-but-unsupported" and any(row.status == "removed" for row in libraries):
-        text += (
-            "; AMD's packages carry no kernels for it since 6.4.0" if view.processor in ("gfx900", "gfx906") else ""
-        )
+        text += "; AMD's own library packages dropped its kernels"
     return view.gate(LAYER, GateStatus.UNLISTED, text, _cite(best), *(_cite(row) for row in libraries[:2]))
 
 
