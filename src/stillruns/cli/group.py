@@ -16,6 +16,8 @@ VERBS: dict[str, str] = {
     "run": "Your own command once under supervision, or the experiment that a file describes.",
     "demo": "The main job on what this machine has; no GPU needed, under two minutes.",
     "selftest": "Inject each kind of fault in each phase and check that it is classified right.",
+    "check": "Which layer stops this GPU, from the files that are really installed.",
+    "snapshot": "Pack what `check` reads, to be judged elsewhere.",
     "show": "One trial: asked, applied, how it ended, and the evidence for each.",
     "report": "The tables of runs, judged again from their evidence.",
     "trace": "Follow an option through source trees, stage by stage.",

@@ -50,6 +50,5 @@ def collect(tree: Tree, commands: Commands) -> Collected:
         folder = path.rpartition("/")[0]
         files += [read(tree, f"{folder}/{name}", PROBE.limit) for name in ("comm", "environ", "cmdline", "status")]
         files.append(read(tree, f"{folder}/exe", 0))
-    if tree.live:
-        files.append(read(tree, "/proc/self/environ", PROBE.limit))
+    files.append(read(tree, "/proc/self/environ", PROBE.limit))
     return Collected(tuple(files))

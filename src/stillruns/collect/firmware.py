@@ -33,8 +33,8 @@ _LINE = re.compile(rb"(?<=[\0\n])firmware=([\w./-]{1,100})\0")
 _MOST = 256 << 20
 
 
-def collect(tree: Tree, commands: Commands) -> Collected:
-    """The names in the firmware folders, and the module's own list of the running kernel."""
+def collect(tree: Tree, commands: Commands, modules: bool = True) -> Collected:
+    """The names in the firmware folders, and (with `modules`) the running kernel's module's own list."""
     del commands
     files = []
     for folder in FOLDERS:
@@ -43,6 +43,8 @@ def collect(tree: Tree, commands: Commands) -> Collected:
             files.append(RawFile(folder, absence=names))
         else:
             files.append(RawFile(folder, folder, "folder", "\n".join(names).encode()))
+    if not modules:
+        return Collected(tuple(files))
     release = read(tree, "/proc/sys/kernel/osrelease", 256).text or "*"
     for pattern in _MODULES:
         for path in glob(tree, pattern.format(release=release)):

@@ -58,4 +58,5 @@ def read(tree: Tree, path: str, limit: int = 1 << 20) -> RawFile:
         entry.uid,
         entry.gid,
         entry.device,
+        entry.access,
     )

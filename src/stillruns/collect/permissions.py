@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from stillruns.collect.gathering import Commands, gather
 from stillruns.collect.tree import Tree
 from stillruns.model.probe import Probe
-from stillruns.model.raw import Collected, RawFile
+from stillruns.model.raw import Collected
 
 PROBE = Probe(
     id="permissions",
@@ -26,20 +24,6 @@ PROBE = Probe(
     limit=1 << 20,
 )
 
-ACCESS = "/proc/self/access/"
-"""A path of our own making: the answer of access(2) for a node, which knows ACLs, on the live machine."""
-
-
 def collect(tree: Tree, commands: Commands) -> Collected:
-    """What the probe declares; on the live machine also what the kernel says about this process's access."""
-    found = gather(tree, PROBE, commands)
-    if not tree.live:
-        return Collected(tuple(file for file in found.files if file.path != "/proc/self/status"))
-    answers = []
-    for file in found.files:
-        if file.kind == "device":
-            rights = "".join(
-                letter for letter, mode in (("r", os.R_OK), ("w", os.W_OK)) if os.access(file.path, mode)
-            )
-            answers.append(RawFile(ACCESS + file.path.lstrip("/"), file.path, "file", rights.encode()))
-    return Collected((*found.files, *answers))
+    """What the probe declares; `access` of a device says what the kernel lets this process do."""
+    return gather(tree, PROBE, commands)

@@ -20,6 +20,7 @@ from typing import Protocol
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.code_object import FileRef, ReadRange
 
+RING = "/dev/kmsg"
 MOST_LINKS = 40
 MOST_MATCHES = 20_000
 
@@ -27,7 +28,8 @@ MOST_MATCHES = 20_000
 @dataclass(frozen=True, slots=True)
 class Entry:
     """What stands at a path, after links. `kind` is file, folder, device, fifo or socket; `real` is the path after
-    links."""
+    links. `access` is what this process may do with a device (`rw`, `r`, empty; access(2), which knows ACLs) on the
+    live machine, and `?` elsewhere."""
 
     real: str
     kind: str
@@ -38,6 +40,7 @@ class Entry:
     inode: int
     mtime_ns: int
     device: str = ""
+    access: str = "?"
 
 
 @dataclass(slots=True)
@@ -112,10 +115,16 @@ class FileTree:
         return Entry(
             real or "/", _kind(status.st_mode), status.st_size, stat.S_IMODE(status.st_mode), status.st_uid,
             status.st_gid, status.st_ino, status.st_mtime_ns, device,
+            self._access(real) if self.live and device else "?",
         )  # fmt: skip
 
+    def _access(self, real: str) -> str:
+        return "".join(letter for letter, mode in (("r", os.R_OK), ("w", os.W_OK)) if os.access(real, mode))
+
     def read(self, path: str, limit: int) -> bytes | Absence:
-        """See `Tree`."""
+        """See `Tree`. The kernel's ring buffer is the one device that is read, on the live machine."""
+        if path == RING and self.live:
+            return ring_buffer(limit)
         opened = self._open(path)
         if isinstance(opened, Absence):
             return opened
@@ -230,6 +239,31 @@ def _expand(tree: Tree, base: str, parts: list[str]) -> Iterator[str]:
     for name in names[:MOST_MATCHES]:
         if fnmatchcase(name, head):
             yield from _expand(tree, f"{base}/{name}", rest)
+
+
+def ring_buffer(limit: int) -> bytes | Absence:
+    """/dev/kmsg from its oldest record to its newest, without waiting for more."""
+    try:
+        opened = os.open(RING, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        return _absence(error, RING)
+    parts: list[bytes] = []
+    size = 0
+    try:
+        while size < limit:
+            try:
+                parts.append(os.read(opened, 8192))
+            except BlockingIOError:
+                break
+            except BrokenPipeError:
+                continue  # records were overwritten while we read: go on with the next
+            size += len(parts[-1])
+    except OSError as error:
+        if not parts:
+            return _absence(error, RING)
+    finally:
+        os.close(opened)
+    return b"".join(parts)
 
 
 def _kind(mode: int) -> str:

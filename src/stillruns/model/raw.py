@@ -22,7 +22,8 @@ class Cite:
 @dataclass(frozen=True, slots=True)
 class RawFile:
     """One path. `data` is None where it was not read (a folder, a device, an absence); `real` is the path after all
-    links. `kind` is file, folder, device, fifo, socket or missing; `device` is major:minor of a device node."""
+    links. `kind` is file, folder, device, fifo, socket or missing; `device` is major:minor of a device node and
+    `access` what this process may do with it (`?` on another machine)."""
 
     path: str
     real: str = ""
@@ -34,6 +35,7 @@ class RawFile:
     uid: int = 0
     gid: int = 0
     device: str = ""
+    access: str = "?"
 
     @property
     def text(self) -> str:

@@ -8,22 +8,19 @@ from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.machine import Node, Permissions
 from stillruns.model.raw import Collected
 
-_ACCESS = "/proc/self/access/"
-
 
 def parse(raw: Collected) -> Permissions | Absence:
-    """Facts; an absence when nothing was read."""
+    """Facts; an absence when nothing was read. A regular file under /dev stands for a node (in a sysroot, where
+    nobody can make one)."""
     if not raw.files:
         return Absence(AbsenceReason.NOT_COLLECTED, "device nodes and groups were not looked at")
     names = _group_names(raw.text("/etc/group") or "")
     nodes = []
     for file in raw.files:
-        if file.path.startswith("/dev/") and file.kind == "device":
-            answer = raw.text(_ACCESS + file.path.lstrip("/"))
+        if file.path.startswith("/dev/") and file.kind in ("device", "file"):
             group = names.get(file.gid, str(file.gid))
             shown = f"{file.mode:04o} uid {file.uid} group {group} ({file.device})"
-            access = "?" if answer is None else answer
-            nodes.append(Node(file.path, file.mode, file.uid, file.gid, group, access, file.cite(shown)))
+            nodes.append(Node(file.path, file.mode, file.uid, file.gid, group, file.access, file.cite(shown)))
     uid, gids = _process(raw.text("/proc/self/status") or "")
     groups = raw.file("/etc/group")
     cites = {"/etc/group": groups.cite("-")} if groups is not None and groups.data else {}
