@@ -38,7 +38,7 @@ def test_nvidia_names() -> None:
 )  # fmt: skip
 def test_bad_tables(text: str) -> None:
     """Without source or day, too short, too long, unclosed: refused by file and line."""
-    with pytest.raises(CatalogueError, match="test.csv"):
+    with pytest.raises(CatalogueError, match=r"test\.csv"):
         list(gate_tables.rows("test.csv", text))
 
 
@@ -48,7 +48,9 @@ def test_bad_tables(text: str) -> None:
 )  # fmt: skip
 def test_bad_entries(change: tuple[str, str]) -> None:
     """An unknown key, no source, a wrong type, a wrong table, no day, no TOML."""
-    good = '[[gate]]\nid = "a"\nruntime = "r"\nkind = "list"\nsince = "1"\nuntil = ""\ntext = "t"\nsource = "s"\nread_on = "2026-11-30"\n'
+    words = {"id": "a", "runtime": "r", "kind": "list", "since": "1", "until": "", "text": "t", "source": "s"}
+    fields = {**words, "read_on": "2026-11-30"}
+    good = "[[gate]]\n" + "".join(f'{name} = "{value}"\n' for name, value in fields.items())
     assert gate_tables.toml("x.toml", good, "gate", RuntimeGate)
     with pytest.raises(CatalogueError, match=r"x\.toml"):
         gate_tables.toml("x.toml", good.replace(*change, 1), "gate", RuntimeGate)

@@ -168,7 +168,8 @@ class TestModelNeeds:
 
     @pytest.mark.parametrize(
         ("target", "model", "status"),
-        [("gfx900", "", BLOCK), ("gfx900", "moe quantised", PARTIAL), ("gfx906", "", PARTIAL), ("gfx90c", "dense quantised", BLOCK)],
+        [("gfx900", "", BLOCK), ("gfx900", "moe quantised", PARTIAL), ("gfx906", "", PARTIAL),
+         ("gfx90c", "dense quantised", BLOCK)],
     )  # fmt: skip
     def test_missing_rocblas(self, root: Path, target: str, model: str, status: GateStatus) -> None:
         """gfx900 and gfx90c need rocBLAS for dense quantised models; gfx906 runs those without."""

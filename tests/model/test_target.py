@@ -28,8 +28,10 @@ def test_catalogue_agrees_with_the_decoder() -> None:
         assert from_kfd(info.kfd) in tables().targets
 
 
-@pytest.mark.parametrize(("text", "target"), [("9.0.10", "gfx90a"), ("10.3.0", "gfx1030"), ("9.0.0", "gfx900"),
-                                              ("gfx900", ""), ("9.0", ""), ("9.0.a", ""), ("9.0.16", ""), ("", "")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "target"), [("9.0.10", "gfx90a"), ("10.3.0", "gfx1030"), ("9.0.0", "gfx900"),
+                                              ("gfx900", ""), ("9.0", ""), ("9.0.a", ""), ("9.0.16", ""), ("", "")]
+)  # fmt: skip
 def test_overrides(text: str, target: str) -> None:
     """9.0.10 is gfx90a; what is no version is no target."""
     assert from_override(text) == target
