@@ -151,12 +151,22 @@ def _parsed(data: bytes, at: int) -> tuple[list[tuple[str, int, int]], int]:
 
 
 def _compressed(span: Span, at: int, head: bytes) -> Bundle:
-    version, method, total, unpacked = _sizes(head, at)
+    version, method, total, _ = _sizes(head, at)
     form = f"v{version}/{_METHODS[method]}"
     start = _HEADERS[version][1]
     if total is not None and (total < start or at + total > span.end):
         raise FormatError(f"the compressed bundle claims {total} bytes and {span.end - at} are there", at)
     body = span.within(at + start, at + total if total else span.end)
+    try:
+        table = _packed_table(body, method, at)
+    except FormatError as error:  # its size is known, so the walk goes on behind it
+        return Bundle(at, "damaged", total, problem=str(error))
+    entries = tuple(Entry(name, amdgpu.target_in(name), size, at, amdgpu.header(head)) for name, size, head in table)
+    return Bundle(at, form, total, entries)
+
+
+def _packed_table(body: Span, method: int, at: int) -> list[tuple[str, int, bytes]]:
+    """(id, size, first bytes of the code where they were unpacked) of each entry."""
     want = 1 << 14
     while True:
         data = _unpack(method, body.some(body.start, max(want * 4, 1 << 16)), want, at)
@@ -164,18 +174,11 @@ def _compressed(span: Span, at: int, head: bytes) -> Bundle:
             if not data.startswith(MAGIC):
                 raise FormatError(f"what is compressed is no bundle: {data[:8].hex(' ')}", at)
             table, _ = _parsed(data, at)
-            break
+            return [(name, size, data[offset : offset + 64] if size else b"") for name, offset, size in table]
         except FormatError:
             if len(data) < want or want >= LARGEST_TABLE or not data.startswith(MAGIC):
                 raise
             want *= 8
-    entries = tuple(
-        Entry(name, amdgpu.target_in(name), size, at, amdgpu.header(data[offset : offset + 64]) if size else None)
-        for name, offset, size in table
-    )
-    beyond = max((offset + size for _, offset, size in table), default=0) - unpacked
-    problem = f"the entries of the bundle at {at:#x} need {beyond} bytes more than it holds" if beyond > 0 else ""
-    return Bundle(at, form, total, entries, problem)
 
 
 def _sizes(head: bytes, at: int) -> tuple[int, int, int | None, int]:

@@ -16,13 +16,17 @@ MAGIC = 0xBA55ED50
 _BYTES = MAGIC.to_bytes(4, "little")
 MOST_ENTRIES = 1 << 16
 _KINDS = {1: "compute", 2: "sm"}
+_SUFFIXES = ((1 << 20, "a"), (1 << 21, "f"))
+"""Bits of an entry's flags for code that is bound to one processor or one family (as fatbinary 13 writes it)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry: `target` is `sm_61` (machine code) or `compute_61` (PTX), at `offset`, `size` bytes as stored."""
+    """One entry: `target` is `sm_61` (machine code), `sm_90a` (bound to that very processor) or `compute_61` (PTX),
+    `processor` the same without the letter; at `offset`, `size` bytes as stored."""
 
     target: str
+    processor: str
     offset: int
     size: int
 
@@ -72,11 +76,13 @@ def _entries(span: Span, at: int) -> Iterator[Entry | int]:
     for _ in range(MOST_ENTRIES):
         if place + 64 > stop:
             return
-        row = span.unpack("<HHIQIIHHI", place, "an entry of a fat binary")
-        kind, length, stored, arch = row[0], row[2], row[3], row[8]
+        row = span.unpack("<HHIQIIHHIQQ", place, "an entry of a fat binary")
+        kind, length, stored, arch, flags = row[0], row[2], row[3], row[8], row[10]
         if not 64 <= length <= 4096 or place + length + stored > stop:
             raise FormatError(f"an entry of a fat binary claims {length} and {stored} bytes", place)
         if kind in _KINDS:
-            yield Entry(f"{_KINDS[kind]}_{arch}", place, stored)
+            processor = f"{_KINDS[kind]}_{arch}"
+            letter = next((letter for bit, letter in _SUFFIXES if flags & bit), "")
+            yield Entry(processor + letter, processor, place, stored)
         place += length + stored
     raise FormatError(f"the fat binary has more than {MOST_ENTRIES} entries", at)

@@ -196,7 +196,7 @@ def _nvidia(span: Span, found: _Found) -> str:
             any_found = True
             found.bundles += 1
             found.add(
-                CodeTarget(e.target, e.target, Feature.NONE, Feature.NONE, offset=e.offset) for e in fatbin.entries
+                CodeTarget(e.target, e.processor, Feature.NONE, Feature.NONE, offset=e.offset) for e in fatbin.entries
             )
     return "NVIDIA fat binaries" if any_found else ""
 
