@@ -113,7 +113,7 @@ class Recording(Tree, Commands):
             "status": done.status,
             "stdout": self.answers.put(done.stdout),
             "stderr": self.answers.put(done.stderr),
-            "absence": _plain(done.absence) if done.absence else None,
+            "absence": _plain(done.absence)["absence"] if done.absence else None,
         }
         return done
 

@@ -15,7 +15,7 @@ from stillruns.model.target import TargetId, from_override
 LAYER = Layer.ENVIRONMENT
 DECIDES = (
     "ROCR_, HIP_, CUDA_VISIBLE_DEVICES, GPU_DEVICE_ORDINAL, GGML_VK_VISIBLE_DEVICES, HSA_OVERRIDE_GFX_VERSION(_n), "
-    "HIP_PLATFORM-like switches, of the serving process and its unit first, of this shell last"
+    "of the serving process and its unit first, of this shell last"
 )
 
 _HIP_MASKS = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
