@@ -51,6 +51,9 @@ format: $(READY_TEST)
 
 bench: $(READY_TEST)
 	@$(BIN)/python scripts/bench.py
+	@if [ -n "$(ROCM)" ]; then scripts/fetch_rocm.sh $(ROCM) && $(BIN)/python scripts/measure_code_objects.py bench \
+	    --tools $(ROCM)/bin $(ROCM)/sid/usr/lib/*/ggml/backends*/libggml-hip.so; \
+	    else echo "code objects: make bench ROCM=DIR compares with llvm-objdump (1 GB to fetch into DIR)"; fi
 
 # How right the readers are: of logs, and (with SOURCES=DIR, see scripts/accuracy_trace.py) of `trace` on real trees.
 .PHONY: accuracy

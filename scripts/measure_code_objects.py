@@ -165,8 +165,8 @@ def run(argv: Sequence[str | Path], folder: str) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-def measured(argv: Sequence[str], folder: str) -> tuple[float, float, int]:
-    """(seconds of wall time, MB of peak memory, bytes written into the folder)."""
+def measured(argv: Sequence[str], folder: str) -> tuple[float, float, float, float]:
+    """(seconds of wall time, of processor time, MB of peak memory, MB written into the folder)."""
     before = sum(entry.stat(follow_symlinks=False).st_size for entry in os.scandir(folder))
     started = time.perf_counter()
     child = subprocess.Popen(argv, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -174,12 +174,12 @@ def measured(argv: Sequence[str], folder: str) -> tuple[float, float, int]:
     seconds = time.perf_counter() - started
     child.returncode = 0
     after = sum(entry.stat(follow_symlinks=False).st_size for entry in os.scandir(folder))
-    return seconds, usage.ru_maxrss / 1024, after - before
+    return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, (after - before) / 1e6
 
 
 def bench(path: Path, tools: Path, runs: int) -> None:
     """A whole process of ours against one of llvm-objdump, interleaved, warm cache; each in an empty folder."""
-    sides: dict[str, list[tuple[float, float, int]]] = {"ours": [], "llvm-objdump": []}
+    sides: dict[str, list[tuple[float, float, float, float]]] = {"ours": [], "llvm-objdump": []}
     for _ in range(runs):
         for side in sides:
             with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
@@ -188,11 +188,20 @@ def bench(path: Path, tools: Path, runs: int) -> None:
                 if side == "llvm-objdump":
                     argv = [str(tools / "llvm-objdump"), "--offloading", "x"]
                 sides[side].append(measured(argv, folder))
-    middle = {side: [statistics.median(row[i] for row in rows) for i in range(3)] for side, rows in sides.items()}
-    for side, (seconds, megabytes, written) in middle.items():
-        print(f"{side:13} {seconds:7.2f} s  {megabytes:7.1f} MB  {written / 1e6:8.1f} MB written")
-    time_ratio, memory_ratio = (middle["llvm-objdump"][i] / middle["ours"][i] for i in (0, 1))
-    print(f"ratio         {time_ratio:7.1f}    {memory_ratio:7.1f}    over {runs} runs; target 20 and 40")
+    middle = {side: [statistics.median(row[i] for row in rows) for i in range(4)] for side, rows in sides.items()}
+    for side, (seconds, processor, megabytes, written) in middle.items():
+        least = min(row[0] for row in sides[side])
+        print(
+            f"{side:13} {seconds:6.2f} s (least {least:.2f}), {processor:.2f} s of processor, {megabytes:.1f} MB, "
+            f"{written:.0f} MB written"
+        )
+    wall, processor, memory = (middle["llvm-objdump"][i] / middle["ours"][i] for i in range(3))
+    ours, theirs = (min(row[0] for row in sides[side]) for side in ("ours", "llvm-objdump"))
+    print(
+        f"ratio of medians over {runs} runs: {wall:.0f} in wall time ({theirs / ours:.0f} of the least), {processor:.0f} "
+        f"in processor time, {memory:.0f} in memory; target 20 and 40; load average {os.getloadavg()[0]:.1f} on "
+        f"{os.cpu_count()} processors"
+    )
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ the head is unpacked.
 
 from __future__ import annotations
 
+import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ MOST_PADDING = 64 << 20
 MOST_SEARCHED = 256 << 20
 """Bytes that are searched for the next bundle where none begins where it should."""
 _PAGE = 4096
+_ENTRY = struct.Struct("<QQQ")
 _METHODS = {0: "zlib", 1: "zstd"}
 _HEADERS = {1: ("<I", 20), 2: ("<II", 24), 3: ("<QQ", 32)}
 
@@ -138,7 +140,7 @@ def _parsed(data: bytes, at: int) -> tuple[list[tuple[str, int, int]], int]:
     for index in range(count):
         if place + 24 > len(data):
             raise FormatError(f"the bundle ends within entry {index} of {count}", at)
-        offset, size, length = (int.from_bytes(data[place + i : place + i + 8], "little") for i in (0, 8, 16))
+        offset, size, length = _ENTRY.unpack_from(data, place)
         place += 24
         if length > LONGEST_ID:
             raise FormatError(f"entry {index} of the bundle claims an id of {length} bytes", at)

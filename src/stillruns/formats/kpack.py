@@ -7,9 +7,10 @@ and the offset of its table, a msgpack map {gfx_arches, toc: {binary: {target: .
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-import msgspec
+import msgpack
 
 from stillruns.errors import FormatError
 from stillruns.formats.reading import ReadAt, Span
@@ -21,14 +22,7 @@ LARGEST_REFERENCE = 1 << 16
 LARGEST_TABLE = 32 << 20
 
 
-class _Reference(msgspec.Struct):
-    kernel_name: str
-    kpack_search_paths: list[str]
-
-
-class _Table(msgspec.Struct):
-    gfx_arches: list[str] = []
-    toc: dict[str, dict[str, msgspec.Raw]] = {}
+_BROKEN = (ValueError, TypeError, RecursionError, msgpack.exceptions.UnpackException)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +53,11 @@ class Archive:
 def reference(span: Span) -> Reference:
     """A library's reference; FormatError where the section is damaged."""
     data = span.take(span.start, min(span.end - span.start, LARGEST_REFERENCE), "the reference to KPACK archives")
-    try:
-        found = msgspec.msgpack.decode(data.rstrip(b"\0"), type=_Reference)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise FormatError(f"the reference to KPACK archives is damaged: {error}", span.start) from None
-    return Reference(found.kernel_name, tuple(found.kpack_search_paths))
+    found = _decoded(data.rstrip(b"\0"), "the reference to KPACK archives", span.start)
+    name, paths = found.get("kernel_name"), found.get("kpack_search_paths")
+    if not isinstance(name, str) or not isinstance(paths, list):
+        raise FormatError("the reference to KPACK archives names no kernel or no paths", span.start)
+    return Reference(name, _texts(paths))
 
 
 def archive(read_at: ReadAt, size: int) -> Archive:
@@ -76,8 +70,25 @@ def archive(read_at: ReadAt, size: int) -> Archive:
     length = size - place
     if place < 16 or length <= 0 or length > LARGEST_TABLE:
         raise FormatError(f"the table of the KPACK archive shall be at {place:#x} of {size} bytes", 8)
+    table = _decoded(
+        span.take(place, length, "the table of a KPACK archive"), "the table of the KPACK archive", place
+    )
+    targets, toc = table.get("gfx_arches", []), table.get("toc", {})
+    if not isinstance(targets, list) or not isinstance(toc, dict):
+        raise FormatError("the table of the KPACK archive has another shape", place)
+    binaries = {str(name): _texts(sorted(of, key=str)) for name, of in toc.items() if isinstance(of, dict)}
+    return Archive(version, _texts(targets), binaries)
+
+
+def _decoded(data: bytes, what: str, place: int) -> dict[object, object]:
     try:
-        table = msgspec.msgpack.decode(span.take(place, length, "the table of a KPACK archive"), type=_Table)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise FormatError(f"the table of the KPACK archive is damaged: {error}", place) from None
-    return Archive(version, tuple(table.gfx_arches), {name: tuple(sorted(of)) for name, of in table.toc.items()})
+        found = msgpack.unpackb(data, strict_map_key=False)
+    except _BROKEN as error:
+        raise FormatError(f"{what} is damaged: {error or type(error).__name__}", place) from None
+    if not isinstance(found, dict):
+        raise FormatError(f"{what} is no map", place)
+    return found
+
+
+def _texts(values: Iterable[object]) -> tuple[str, ...]:
+    return tuple(value for value in values if isinstance(value, str))

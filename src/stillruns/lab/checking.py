@@ -52,7 +52,7 @@ def start(root: Path | None, target: str, asked: Asked, *, run_tools: bool, stor
         commands = LiveCommands()
     if tree.live:
         asked = replace(asked, runtimes=(*asked.runtimes, *device_init.folders(os.environ)))
-    reading: Reading = read_machine(tree, commands, asked)
+    reading: Reading = read_machine(tree, commands, replace(asked, target=target))
     machine = reading.machine
     if store is not None and tree.live:
         machine = merged(machine, runs=run_evidence.collect(store))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from stillruns.collect import code_objects as code_files
 from stillruns.collect import kernel_library
 from stillruns.collect.tree import Tree
 from stillruns.lab.probing import Guard
@@ -36,8 +37,9 @@ class Libraries:
         """The runtime with the links of its backends filled in; two levels, as far as this stack goes."""
         return dataclasses.replace(runtime, backends=tuple(self._links(runtime, b) for b in runtime.backends))
 
-    def folders(self, runtimes: Sequence[RuntimeInstall]) -> tuple[KernelLibrary, ...]:
-        """Every folder of ready-made kernels, those that runtimes and environments point at included."""
+    def folders(self, runtimes: Sequence[RuntimeInstall], closely: Collection[str] = ()) -> tuple[KernelLibrary, ...]:
+        """Every folder of ready-made kernels, those that runtimes and environments point at included; files of the
+        processors in `closely` are read whole."""
         more: dict[str, None] = {}
         for runtime in runtimes:
             for backend in runtime.backends:
@@ -49,16 +51,16 @@ class Libraries:
                     more[place.rstrip("/")] = None
         found = []
         for path in kernel_library.folders(self.tree, tuple(more)):
-            library = self.guard.run(path, lambda path=path: self._folder(path))  # type: ignore[misc]
+            library = self.guard.run(path, lambda path=path: self._folder(path, closely))  # type: ignore[misc]
             if isinstance(library, KernelLibrary):
                 found.append(library)
         return tuple(found)
 
-    def _folder(self, path: str) -> KernelLibrary | Absence:
+    def _folder(self, path: str, closely: Collection[str]) -> KernelLibrary | Absence:
         with kernel_library.opened(self.tree, path) as folder:
             if isinstance(folder, Absence):
                 return folder
-            return library_facts.read(folder)
+            return library_facts.read(folder, closely)
 
     def _links(self, runtime: RuntimeInstall, backend: BackendLibrary) -> BackendLibrary:
         if backend.backend not in (*_DEVICE_CODE, "vulkan"):
@@ -103,4 +105,8 @@ class Libraries:
         with self.tree.ranges(path) as source:
             if isinstance(source, Absence):
                 return source
-            return code_objects.read(source.read_at, source.size, path, source.ref)
+            code = code_objects.read(source.read_at, source.size, path, source.ref)
+        if isinstance(code, Absence) or code.kpack is None:
+            return code
+        with code_files.archives(self.tree, code_objects.archive_patterns(code)) as archives:
+            return code_objects.with_archives(code, [(a.read_at, a.size, a.path) for a in archives])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -34,6 +34,7 @@ from stillruns.formats import gguf
 from stillruns.lab.libraries import Libraries
 from stillruns.lab.probing import Guard
 from stillruns.model.absence import Absence
+from stillruns.model.card import Card
 from stillruns.model.machine import Machine
 from stillruns.model.source_build import SourceBuild
 from stillruns.normalise import amdgpu as amdgpu_facts
@@ -59,11 +60,12 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the user named: folders of runtimes, source trees (`name`, path, revision), a model file."""
+    """What the user named: folders of runtimes, source trees (`name`, path, revision), a model file, a target."""
 
     runtimes: tuple[str, ...] = ()
     sources: tuple[tuple[str, Path, str], ...] = ()
     model: Path | None = None
+    target: str = ""
 
 
 @dataclass(slots=True)
@@ -122,7 +124,7 @@ def read_machine(tree: Tree, commands: Commands, asked: Asked) -> Reading:
         runtimes=found,
         environments=around,
         code=libraries.code,
-        libraries=libraries.folders(found),
+        libraries=libraries.folders(found, _processors(cards, asked.target)),
         sources=tuple(_source(*source) for source in asked.sources),
         model=_model(asked.model) if asked.model else "",
     )
@@ -131,6 +133,11 @@ def read_machine(tree: Tree, commands: Commands, asked: Asked) -> Reading:
 
 def _or_empty(found: tuple[Found, ...] | Absence) -> tuple[Found, ...]:
     return () if isinstance(found, Absence) else found
+
+
+def _processors(cards: Iterable[Card], target: str) -> frozenset[str]:
+    """The processors that the matrix will speak of."""
+    return frozenset(name.partition(":")[0] for name in (target, *(card.target for card in cards)) if name)
 
 
 def _source(name: str, path: Path, rev: str) -> SourceBuild:

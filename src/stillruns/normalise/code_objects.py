@@ -42,7 +42,7 @@ class _Found:
     bundles: int = 0
     wrappers: int | None = None
     compressed: dict[str, int] = field(default_factory=dict)
-    targets: dict[str, CodeTarget] = field(default_factory=dict)
+    found: dict[str, list[CodeTarget]] = field(default_factory=dict)
     kpack: KpackRef | None = None
     problems: list[str] = field(default_factory=list)
 
@@ -54,8 +54,12 @@ class _Found:
     def add(self, targets: Iterable[CodeTarget]) -> None:
         """Targets of one bundle: each counts once for it, however often the bundle names it."""
         for target in {t.target: t for t in targets}.values():
-            known = self.targets.get(target.target)
-            self.targets[target.target] = target if known is None else _joined(known, target)
+            self.found.setdefault(target.target, []).append(target)
+
+    @property
+    def targets(self) -> dict[str, CodeTarget]:
+        """What was found of each target, joined."""
+        return {name: _joined(same) for name, same in self.found.items()}
 
 
 def read(read_at: ReadAt, size: int, path: str, refer: Refer | None = None) -> CodeObjects | Absence:
@@ -79,7 +83,8 @@ def read(read_at: ReadAt, size: int, path: str, refer: Refer | None = None) -> C
         return Absence(AbsenceReason.UNPARSABLE, f"{path} cannot be read as device code: {error}")
     return CodeObjects(
         refer(build_id), name, found.bundles, found.wrappers, dict(sorted(found.compressed.items())),
-        tuple(found.targets[target] for target in sorted(found.targets, key=_order)), found.kpack, linking,
+        tuple(target for _, target in sorted(found.targets.items(), key=lambda pair: _order(pair[0]))), found.kpack,
+        linking,
         tuple(found.problems),
     )  # fmt: skip
 
@@ -232,25 +237,18 @@ def _target(written: str, code: amdgpu.Code | None, offset: int) -> CodeTarget:
     )  # fmt: skip
 
 
-def _joined(known: CodeTarget, more: CodeTarget) -> CodeTarget:
-    """Two finds of one target: counts add up, the newest version counts, features that differ are unknown."""
-    versions = [v for v in (known.code_object_version, more.code_object_version) if v is not None]
-    read_here = more.code_object_version is not None
-    read_there = known.code_object_version is not None
-    xnack, sramecc = known.xnack, known.sramecc
-    if read_here and not read_there:
-        xnack, sramecc = more.xnack, more.sramecc
-    elif read_here and (more.xnack, more.sramecc) != (xnack, sramecc):
-        xnack = xnack if more.xnack == xnack else Feature.UNKNOWN
-        sramecc = sramecc if more.sramecc == sramecc else Feature.UNKNOWN
+def _joined(same: Sequence[CodeTarget]) -> CodeTarget:
+    """All finds of one target: counts add up, the newest version counts, features that differ are unknown."""
+    read_here = [one for one in same if one.code_object_version is not None] or same
+    xnack, sramecc = ({getattr(one, name) for one in read_here} for name in ("xnack", "sramecc"))
     return replace(
-        known,
-        xnack=xnack,
-        sramecc=sramecc,
-        code_object_version=max(versions, default=None),
-        generic_version=max(known.generic_version, more.generic_version),
-        count=known.count + more.count,
-        mismatches=known.mismatches + more.mismatches,
+        same[0],
+        xnack=xnack.pop() if len(xnack) == 1 else Feature.UNKNOWN,
+        sramecc=sramecc.pop() if len(sramecc) == 1 else Feature.UNKNOWN,
+        code_object_version=max((v for one in same if (v := one.code_object_version) is not None), default=None),
+        generic_version=max(one.generic_version for one in same),
+        count=len(same),
+        mismatches=sum(one.mismatches for one in same),
     )
 
 

@@ -139,10 +139,7 @@ def _whole(folder: Folder, name: str) -> bytes:
     size = folder.files[name]
     if size > tensile.LARGEST_INDEX:
         raise FormatError(f"{name} has {size} bytes; no lazy index has that many", 0)
-    try:
-        return folder.read_at(name, 0, size) if size else b""
-    except OSError as error:
-        raise FormatError(f"{name} cannot be read: {error.strerror or error}") from None
+    return folder.read_at(name, 0, size) if size else b""
 
 
 def _without_index(census: _Census, target: str) -> TargetFiles:
@@ -162,7 +159,7 @@ def _lazy(census: _Census, indexes: Mapping[str, str]) -> list[TargetFiles]:
         name = indexes[target]
         try:
             rows = tensile.lazy(_whole(census.folder, name))
-        except FormatError as error:
+        except (FormatError, OSError) as error:
             files = len(census.named.get(target, ()))
             found.append(
                 TargetFiles(
@@ -179,7 +176,7 @@ def _lazy(census: _Census, indexes: Mapping[str, str]) -> list[TargetFiles]:
 def _mapped(census: _Census) -> list[TargetFiles]:
     try:
         prefixes = tensile.mapping(_whole(census.folder, MAPPING))
-    except FormatError as error:
+    except (FormatError, OSError) as error:
         return [
             TargetFiles(target, LibraryState.INDEX_DAMAGED, files=len(names), suspect=(MAPPING,),
                         detail=f"{MAPPING}: {error}")
@@ -258,6 +255,9 @@ def _group(census: _Census, target: str, prefix: str) -> _Group:
             wanted = tensile.code_suffixes(_whole(census.folder, solutions))
         except FormatError as error:
             broken[solutions] = str(error)
+        except OSError as error:
+            if error.errno:  # without one it is no fault of the disk: a snapshot for another target has no such range
+                broken[solutions] = f"it cannot be read: {error.strerror}"
     asked = [name for name in code if name[name.rindex(".") :] in wanted]
     if asked:
         missing += [name for name in asked if name not in census.plain]
