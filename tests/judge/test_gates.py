@@ -181,8 +181,16 @@ class TestModelNeeds:
 class TestRuntimeFilter:
     """Ollama's filters by version."""
 
-    def verdict(self, root: Path, version: str, state: LibraryState = LibraryState.COMPLETE, path: str = "rocm",
-                target: str = "gfx906", layout: str = "lazy", **variables: str) -> tuple[GateStatus, str]:  # fmt: skip
+    def verdict(
+        self,
+        root: Path,
+        version: str,
+        state: LibraryState = LibraryState.COMPLETE,
+        path: str = "rocm",
+        target: str = "gfx906",
+        layout: str = "lazy",
+        **variables: str,
+    ) -> tuple[GateStatus, str]:
         """The gate of a release."""
         machine = machines.with_runtime(
             machines.of(root), target, runtime="ollama", version=version, state=state, layout=layout

@@ -6,11 +6,11 @@ import dataclasses
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import machines
-import pytest
 from stillruns.catalogue.gate_tables import tables
 from stillruns.collect import source_tree
 from stillruns.model.gate import GateStatus, Layer
@@ -125,7 +125,9 @@ def test_deletions_and_reads() -> None:
 
 def test_macros() -> None:
     """Each target's compile path, by its own macros."""
-    facts = {t: {m.name: m.value for m in build().macros[t]} for t in ("gfx900", "gfx906", "gfx90a", "gfx803", "gfx1030")}
+    facts = {
+        t: {m.name: m.value for m in build().macros[t]} for t in ("gfx900", "gfx906", "gfx90a", "gfx803", "gfx1030")
+    }
     assert facts["gfx900"]["dp4a"].startswith("emulated") and facts["gfx906"]["dp4a"].startswith("hardware")
     assert facts["gfx900"]["family"] == "GCN5" and facts["gfx803"]["family"] == "GCN"
     assert facts["gfx90a"]["matrix cores (MFMA)"] == "yes" and facts["gfx906"]["matrix cores (MFMA)"] == "no"
@@ -135,7 +137,11 @@ def test_macros() -> None:
 def test_the_gates_of_a_tree(tmp_path: Path) -> None:
     """gfx900 is dropped and its files deleted; gfx906 is built and its files deleted; gfx1030 is built."""
     machine = dataclasses.replace(machines.of(tmp_path), sources=(build(),))
-    for target, status in (("gfx900", GateStatus.BLOCK), ("gfx906", GateStatus.PARTIAL), ("gfx1030", GateStatus.ALLOW)):
+    for target, status in (
+        ("gfx900", GateStatus.BLOCK),
+        ("gfx906", GateStatus.PARTIAL),
+        ("gfx1030", GateStatus.ALLOW),
+    ):
         gate = machines.gate(machines.judged(machine, target), Layer.BUILD_FILTER)
         assert gate.status is status
         assert ("Dockerfile:3" in gate.reason) == (target != "gfx1030")

@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
+from stillruns.collect import code_objects as code_files
 from stillruns.collect import kernel_library
 from stillruns.collect.tree import Tree
 from stillruns.lab.probing import Guard
@@ -103,4 +104,8 @@ class Libraries:
         with self.tree.ranges(path) as source:
             if isinstance(source, Absence):
                 return source
-            return code_objects.read(source.read_at, source.size, path, source.ref)
+            code = code_objects.read(source.read_at, source.size, path, source.ref)
+        if isinstance(code, Absence) or code.kpack is None:
+            return code
+        with code_files.archives(self.tree, code_objects.archive_patterns(code)) as archives:
+            return code_objects.with_archives(code, [(a.read_at, a.size, a.path) for a in archives])
