@@ -113,9 +113,10 @@ def lazy_index(target: str, own: Sequence[str], fallback: Sequence[str], predica
     return msgspec.msgpack.encode({"solutions": [], "library": {"type": "Hardware", "rows": rows}})
 
 
-def solutions(fields: Sequence[str]) -> bytes:
-    """A file of one solution with these fields."""
-    first = dict.fromkeys(fields, 0) | {"problemType": {"useBeta": True}, "sizeMapping": {"depthU": 8}}
+def solutions(fields: Sequence[str], source: bool = False) -> bytes:
+    """A file of one solution with these fields, of a compiled kernel (`source`) or an assembled one."""
+    size = {"depthU": 8, "sourceKernel": source}
+    first = dict.fromkeys(fields, 0) | {"problemType": {"useBeta": True}, "sizeMapping": size}
     return msgspec.msgpack.encode({"solutions": [first], "library": {"rows": []}})
 
 

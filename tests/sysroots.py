@@ -35,7 +35,14 @@ def node(root: Path, number: int, *, memory: int = 0, **facts: int) -> None:
     """A KFD node; a CPU when there is no simd_count."""
     base = f"{TOPOLOGY}/nodes/{number}"
     values = {"cpu_cores_count": 0 if facts.get("simd_count") else 16, "simd_count": 0, "mem_banks_count": 1}
-    values |= {"vendor_id": 0, "device_id": 0, "location_id": 0, "domain": 0, "drm_render_minor": 0, "fw_version": 480}
+    values |= {
+        "vendor_id": 0,
+        "device_id": 0,
+        "location_id": 0,
+        "domain": 0,
+        "drm_render_minor": 0,
+        "fw_version": 480,
+    }
     values |= facts
     write(root, f"{base}/properties", "\n".join(f"{key} {value}" for key, value in values.items()))
     write(root, f"{base}/name", "")

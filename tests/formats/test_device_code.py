@@ -220,6 +220,7 @@ def walk_all(data: bytes) -> None:
         lambda: kpack.reference(span(data)),
         lambda: tensile.lazy(data),
         lambda: tensile.mapping(data),
+        lambda: tensile.code_suffixes(data),
         lambda: tensile.merged(reader(data), len(data)),
         lambda: tensile.solution_fields(reader(data), len(data)),
         lambda: code_file.read(reader(data), len(data)),

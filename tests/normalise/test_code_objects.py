@@ -138,6 +138,15 @@ def test_a_library_without_device_code() -> None:
     assert (found.format, found.targets, found.problems) == ("ELF without device code", (), ())
 
 
+def test_relocatable_parts_of_nvidia_promise_nothing() -> None:
+    """PTX that only the device linker's input holds is never loaded; in an object file it is all there is."""
+    linked, parts = make.fatbin([(2, 61, b"x")]), make.fatbin([(2, 61, b"x"), (1, 61, b"ptx")])
+    both = read(make.elf([("__nv_relfatbin", parts), (".nv_fatbin", linked)]))
+    assert [t.target for t in both.targets] == ["sm_61"]
+    alone = read(make.elf([("__nv_relfatbin", parts)]))
+    assert [t.target for t in alone.targets] == ["compute_61", "sm_61"]
+
+
 def test_a_section_beyond_the_end_of_the_file() -> None:
     """A library cut in the middle of a copy: what is left is read, the rest is counted in bytes."""
     whole = library([make.bundle([("gfx900", make.code("gfx900"))])])

@@ -28,7 +28,7 @@ def rocblas(
     fields = NEW if kind.get("new", True) else OLD
     maker = str(kind.get("maker", "LLD 21.1.8"))
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "T_fallback.dat").write_bytes(make.solutions(fields))
+    (folder / "T_fallback.dat").write_bytes(make.solutions(fields, source=True))
     for target in targets:
         own = [] if target == "gfx1030" else [f"T_{target}", f"T_CU60_{target}"]
         (folder / f"TensileLibrary_lazy_{target}.dat").write_bytes(make.lazy_index(target, own, ["T_fallback"]))
@@ -41,16 +41,16 @@ def rocblas(
                 (folder / f"{stem}{mark}.hsaco").write_bytes(make.code(target, version=6, maker=maker))
 
 
-def read(root: Path) -> KernelLibrary:
+def read(root: Path, closely: tuple[str, ...] = ()) -> KernelLibrary:
     tree = FileTree(root)
     (path,) = collected.folders(tree)
     with collected.opened(tree, path) as folder:
         assert not isinstance(folder, Absence)
-        return kernel_library.read(folder)
+        return kernel_library.read(folder, closely)
 
 
-def state(root: Path, target: str = "gfx906") -> TargetFiles:
-    return read(root).of(target)
+def state(root: Path, target: str = "gfx906", closely: tuple[str, ...] = ()) -> TargetFiles:
+    return read(root, closely).of(target)
 
 
 def test_a_whole_lazy_folder(tmp_path: Path) -> None:
@@ -96,6 +96,23 @@ def test_one_code_file_cut_short(tmp_path: Path) -> None:
     assert found.state is LibraryState.FILES_MISSING
     assert found.suspect == ("T_gfx906.co",)
     assert "T_gfx906.co: the table of its sections" in found.detail
+
+
+def test_what_only_solutions_ask_for_is_found_when_read_closely(tmp_path: Path) -> None:
+    """Solutions of compiled kernels need an .hsaco beside the .co; a cut file of solutions is damaged. Both are seen
+    for the targets that are read closely."""
+    folder = tmp_path / LAZY
+    rocblas(folder)
+    both = [{"sizeMapping": {"sourceKernel": source}} for source in (True, False)]
+    (folder / "T_gfx906.dat").write_bytes(msgspec.msgpack.encode({"solutions": both}))
+    assert state(tmp_path).state is LibraryState.COMPLETE
+    assert state(tmp_path, closely=("gfx906",)).missing == ("T_gfx906.hsaco",)
+    (folder / "T_gfx906.hsaco").write_bytes(make.code("gfx906", version=6, maker="LLD 21.1.8"))
+    assert state(tmp_path, closely=("gfx906",)).state is LibraryState.COMPLETE
+    (folder / "T_gfx906.dat").write_bytes(msgspec.msgpack.encode({"solutions": both})[:-2])
+    cut = state(tmp_path, closely=("gfx906",))
+    assert (cut.state, cut.suspect) == (LibraryState.FILES_MISSING, ("T_gfx906.dat",))
+    assert "truncated" in cut.detail
 
 
 def test_the_index_truncated(tmp_path: Path) -> None:

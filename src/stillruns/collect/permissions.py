@@ -24,6 +24,7 @@ PROBE = Probe(
     limit=1 << 20,
 )
 
+
 def collect(tree: Tree, commands: Commands) -> Collected:
     """What the probe declares; `access` of a device says what the kernel lets this process do."""
     return gather(tree, PROBE, commands)

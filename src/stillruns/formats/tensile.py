@@ -29,6 +29,18 @@ _BROKEN = (ValueError, TypeError, RecursionError, msgpack.exceptions.UnpackExcep
 _T = TypeVar("_T")
 
 
+class _Size(msgspec.Struct):
+    sourceKernel: bool = False  # noqa: N815 (the file's own name)
+
+
+class _Solution(msgspec.Struct):
+    sizeMapping: _Size  # noqa: N815 (the file's own name)
+
+
+class _Solutions(msgspec.Struct):
+    solutions: list[_Solution]
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row of the top level: `target` is its processor, or empty for the row that takes every one; `files` are the
@@ -77,6 +89,18 @@ def mapping(data: bytes) -> tuple[str, ...]:
     return tuple(sorted({value for value in document.values() if isinstance(value, str)}))
 
 
+def code_suffixes(data: bytes) -> frozenset[str]:
+    """Which files a whole file of solutions needs beside it: `.co` for assembled kernels, `.hsaco` for compiled ones.
+
+    The rest of each solution is walked past by the decoder. FormatError where the file is damaged.
+    """
+    try:
+        found = msgspec.msgpack.decode(data, type=_Solutions)
+    except (msgspec.DecodeError, *_BROKEN) as error:
+        raise FormatError(f"the file is damaged: {error}", 0) from None
+    return frozenset(".hsaco" if one.sizeMapping.sourceKernel else ".co" for one in found.solutions)
+
+
 def solution_fields(read_at: ReadAt, size: int) -> frozenset[str]:
     """The names of the fields of a file's first solution: they change between releases. Empty where it has none."""
 
@@ -105,7 +129,7 @@ def code_names(prefix: str, target: str) -> tuple[str, ...]:
     """The names under which the code of a prefix may lie, without the xnack marks that some files bear."""
     if "fallback" in prefix:
         own = prefix if prefix.endswith(f"_{target}") else f"{prefix}_{target}"
-        return (f"{own}.hsaco", f"{own}.co")
+        return (f"{own}.hsaco", f"{prefix}.co")
     return (f"{prefix}.co", f"{prefix}.hsaco")
 
 

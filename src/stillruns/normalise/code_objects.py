@@ -18,7 +18,11 @@ from stillruns.model.code_object import CodeObjects, CodeTarget, Feature, FileRe
 HIP_FATBIN = ".hip_fatbin"
 HIP_WRAPPERS = ".hipFatBinSegment"
 OFFLOADING = ".llvm.offloading"
-NVIDIA = (".nv_fatbin", "__nv_relfatbin")
+NV_FATBIN = ".nv_fatbin"
+NV_RELOCATABLE = "__nv_relfatbin"
+"""Parts for NVIDIA's device linker. A linked library keeps them and the driver never loads them (cuobjdump lists them
+only with -all): PTX in them promises nothing. They count only in a file that has nothing else, an object file."""
+KNOWN = (HIP_FATBIN, OFFLOADING, kpack.SECTION, NV_FATBIN, NV_RELOCATABLE)
 
 _WRAPPER = 24
 """Bytes of one registration: magic, version, two pointers."""
@@ -111,7 +115,10 @@ def _elf(span: Span, head: bytes, found: _Found) -> tuple[str, Linking, str]:
         found.add((_target(code.target, code, 0),))
         return "code object", file.linking, file.build_id
     _wrappers(span, file, found)
-    kinds = [kind for section in file.sections if (kind := _section(span, section, found))]
+    names = {section.name for section in file.sections}
+    passed = {NV_RELOCATABLE} if NV_FATBIN in names else set()
+    walked = [section for section in file.sections if section.name in KNOWN and section.name not in passed]
+    kinds = [kind for section in walked if (kind := _section(span, section, found))]
     if found.kpack is not None:
         kinds.append("KPACK")
     if not kinds and not file.sections:
@@ -121,9 +128,8 @@ def _elf(span: Span, head: bytes, found: _Found) -> tuple[str, Linking, str]:
 
 
 def _section(span: Span, section: elf.Section, found: _Found) -> str:
-    """Walk one section that may hold device code; the container's name, or empty."""
-    known = (HIP_FATBIN, OFFLOADING, kpack.SECTION, *NVIDIA)
-    if section.name not in known or section.type == elf.NOBITS or not section.size:
+    """Walk one section that holds device code; the container's name, or empty."""
+    if section.type == elf.NOBITS or not section.size:
         return ""
     if section.offset + section.size > span.end:
         beyond = section.offset + section.size - span.end

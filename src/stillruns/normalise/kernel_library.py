@@ -8,7 +8,7 @@ solutions, each compared with what most targets of the same folder have.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -56,6 +56,7 @@ class _Census:
     named: dict[str, list[str]]
     plain: dict[str, list[str]]
     mix: Mix
+    closely: Collection[str] = ()
 
     def kernels(self, target: str) -> bool:
         """Whether the target's helper kernels are there."""
@@ -70,14 +71,20 @@ class _Census:
         )
 
 
-def read(folder: Folder) -> KernelLibrary:
-    """Every target that an index or a file's name speaks of, with its state."""
+def read(folder: Folder, closely: Collection[str] = ()) -> KernelLibrary:
+    """Every target that an index or a file's name speaks of, with its state.
+
+    For the targets in `closely` (those of the machine's cards) the files of solutions are read whole: a cut one is
+    found, and so is a code file that nothing but its solutions asks for. That is 20 MB a target; all targets of one
+    folder would be 300.
+    """
     files = folder.files
     is_lt = any(name.startswith(("TensileLite", "hipblaslt", "extop_")) for name in files) or (
         "/hipblaslt/" in folder.path + "/"
     )
     library = "hipBLASLt" if is_lt else "rocBLAS"
     census = _census(folder)
+    census.closely = closely
     lazy = {found[1]: name for name in files if (found := _LAZY.match(name))}
     problems = [f"{folder.path}/{name} is a link that leads to no file" for name in folder.dangling[:20]]
     if is_lt and MAPPING in files:
@@ -192,19 +199,18 @@ def _judged(census: _Census, target: str, prefixes: Sequence[str], index: str, f
     fallback = len(prefixes) - own
     needed: list[str] = []
     missing: list[str] = []
+    broken: dict[str, str] = {}
     for prefix in prefixes:
-        names = [f"{prefix}.dat", *tensile.code_names(prefix, target)]
-        present = [real for name in names for real in census.plain.get(name, ())]
-        needed += present
-        if not census.plain.get(names[0]):
-            missing.append(names[0])
-        if not any(census.plain.get(name) for name in names[1:]):
-            missing.append(names[1])
+        group = _group(census, target, prefix)
+        needed += group.present
+        missing += group.missing
+        broken |= group.broken
     others = any(census.kernels(other) for other in census.named)
     if prefixes and others and not census.kernels(target):
         missing.append(f"Kernels.so-000-{target}.hsaco")
     files = len(census.named.get(target, ()))
-    damaged = census.damaged([*needed, *census.named.get(target, ())])
+    for name in census.damaged([*needed, *census.named.get(target, ())]):
+        broken.setdefault(name, _why(census, name))
 
     def state(kind: LibraryState, suspect: Sequence[str] = (), detail: str = "") -> TargetFiles:
         return TargetFiles(target, kind, own, fallback, files, tuple(missing), tuple(dict.fromkeys(suspect)), detail)
@@ -212,10 +218,10 @@ def _judged(census: _Census, target: str, prefixes: Sequence[str], index: str, f
     if not prefixes:
         said = f"{index} has no row for it" + (f", but for {', '.join(foreign)}" if foreign else "")
         return state(LibraryState.INDEX_DAMAGED, (index,), said)
-    if missing or damaged:
+    if missing or broken:
         parts = [f"{len(missing)} files that {index} leads to are not there"] if missing else []
-        parts += [f"{name}: {_why(census, name)}" for name in damaged[:3]]
-        return state(LibraryState.FILES_MISSING, damaged, "; ".join(parts))
+        parts += [f"{name}: {why}" for name, why in list(broken.items())[:3]]
+        return state(LibraryState.FILES_MISSING, tuple(broken), "; ".join(parts))
     if target in census.mix.suspects or (foreign and not own):
         suspects = census.mix.suspects.get(target, ())
         said = census.mix.details.get(target, "")
@@ -228,6 +234,36 @@ def _judged(census: _Census, target: str, prefixes: Sequence[str], index: str, f
     if own:
         return state(LibraryState.COMPLETE, loose, said)
     return state(LibraryState.FALLBACK_ONLY, loose, said or f"{index} has no kernels of its own for it")
+
+
+@dataclass(slots=True)
+class _Group:
+    """One prefix of an index: files that are there, names that are not, and damaged files with the reason."""
+
+    present: list[str]
+    missing: list[str]
+    broken: dict[str, str]
+
+
+def _group(census: _Census, target: str, prefix: str) -> _Group:
+    """What a prefix needs: its solutions, and the code that they ask for where they are read closely."""
+    solutions = f"{prefix}.dat"
+    code = tensile.code_names(prefix, target)
+    present = [real for name in (solutions, *code) for real in census.plain.get(name, ())]
+    missing = [] if solutions in census.plain else [solutions]
+    broken: dict[str, str] = {}
+    wanted: frozenset[str] = frozenset()
+    if target in census.closely and not missing:
+        try:
+            wanted = tensile.code_suffixes(_whole(census.folder, solutions))
+        except FormatError as error:
+            broken[solutions] = str(error)
+    asked = [name for name in code if name[name.rindex(".") :] in wanted]
+    if asked:
+        missing += [name for name in asked if name not in census.plain]
+    elif not any(name in census.plain for name in code):
+        missing.append(code[0])
+    return _Group(present, missing, broken)
 
 
 def _beside(target: str, index: str) -> set[str]:
