@@ -1,4 +1,5 @@
-"""docs/gates.md: its tables come from the code. `python scripts/gates_page.py` writes the page, `--check` compares."""
+"""docs/gates.md: its tables come from the code. `python scripts/gates_page.py` writes the page, `--check`
+compares."""
 
 from __future__ import annotations
 
@@ -51,7 +52,11 @@ def knowledge_table() -> str:
     known = tables()
     rows = ["| table | rows | says |", "|---|---|---|"]
     for name, count, says in (
-        ("targets.csv", len(known.targets), "features, generic targets, override strings, atomics of each AMD target"),
+        (
+            "targets.csv",
+            len(known.targets),
+            "features, generic targets, override strings, atomics of each AMD target",
+        ),
         ("gpus.csv", len(known.gpus), "PCI ids"),
         ("support.csv", len(known.support), "what AMD's tables and packages say about a target, by release"),
         ("runtime_targets.csv", len(known.runtimes), "what released runtimes build, delete and filter"),

@@ -73,9 +73,9 @@ def code(
 
 
 def with_runtime(
-    machine: Machine, *targets: str, runtime: str = "llama.cpp", version: str = "", links: dict[str, str] | None = None,
-    state: LibraryState = LibraryState.COMPLETE, library_target: str = "", layout: str = "lazy",
-    found: CodeObjects | None = None,
+    machine: Machine, *targets: str, runtime: str = "llama.cpp", version: str = "",
+    links: dict[str, str] | None = None, state: LibraryState = LibraryState.COMPLETE, library_target: str = "",
+    layout: str = "lazy", found: CodeObjects | None = None,
 ) -> Machine:  # fmt: skip
     """The machine with one runtime whose ROCm backend holds code for targets, and the rocBLAS folder that it
     links."""

@@ -1,4 +1,5 @@
-"""The promise: a snapshot judges as its machine does, tells nothing private, and a hostile one ends in one sentence."""
+"""The promise: a snapshot judges as its machine does, tells nothing private, and a hostile one ends in one
+sentence."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def machine(tmp_path: Path) -> Path:
     sysroots.host(root)
     sysroots.vulkan(root)
     sysroots.nodes(root, "dev/kfd", "dev/dri/renderD128", mode=0o660)
-    sysroots.write(root, "etc/passwd", "root:x:0:0:root:/root:/bin/sh\nmarlene:x:1000:1000:Marlene D.:/home/marlene:/bin/sh")
+    sysroots.write(
+        root, "etc/passwd", "root:x:0:0:root:/root:/bin/sh\nmarlene:x:1000:1000:Marlene D.:/home/marlene:/bin/sh"
+    )
     sysroots.write(root, "etc/group", "root:x:0:\nrender:x:109:marlene\nmarlene:x:1000:")
     sysroots.write(root, "proc/77/comm", "llama-server")
     sysroots.write(root, "proc/77/environ", "HIP_VISIBLE_DEVICES=0\0API_TOKEN=hunter2hunter2\0HOME=/home/marlene\0")
@@ -59,7 +62,11 @@ def test_same_verdicts(machine: Path, tmp_path: Path) -> None:
     for old, new in zip(here["gates"], there["gates"], strict=True):  # type: ignore[call-overload]
         for key in ("layer", "path", "target", "device", "status", "absent"):
             assert old[key] == new[key]
-        assert old["reason"].replace("marlene", "") == new["reason"] or "user-" in new["reason"] or old["reason"] == new["reason"]
+        assert (
+            old["reason"].replace("marlene", "") == new["reason"]
+            or "user-" in new["reason"]
+            or old["reason"] == new["reason"]
+        )
     assert here["paths"] == there["paths"] and "marlene" not in text
 
 
@@ -105,9 +112,17 @@ def symlink(info: tarfile.TarInfo) -> None:
         {"snapshot.json": b"[]"},
         {"snapshot.json": b'{"schema": "stillruns.snapshot/9"}'},
         {"snapshot.json": b"{" * 100_000},
-        {"snapshot.json": json.dumps({"schema": snapshot.SCHEMA, **EMPTY, "reads": {"/x": {"blob": "f" * 64}}}).encode()},
+        {
+            "snapshot.json": json.dumps(
+                {"schema": snapshot.SCHEMA, **EMPTY, "reads": {"/x": {"blob": "f" * 64}}}
+            ).encode()
+        },
         {"snapshot.json": json.dumps({"schema": snapshot.SCHEMA, **EMPTY, "entries": {"/x": {"kind": 3}}}).encode()},
-        {"snapshot.json": json.dumps({"schema": snapshot.SCHEMA, **EMPTY, "entries": {"/x": {"absence": 1}}}).encode()},
+        {
+            "snapshot.json": json.dumps(
+                {"schema": snapshot.SCHEMA, **EMPTY, "entries": {"/x": {"absence": 1}}}
+            ).encode()
+        },
         {"snapshot.json": json.dumps({"schema": snapshot.SCHEMA, **EMPTY, "ranges": {"/x": {"size": -1}}}).encode()},
         {},
     ],
@@ -144,4 +159,6 @@ def test_unasked_is_not_collected(tmp_path: Path) -> None:
     """What the machine was never asked is an absence, and judging an empty snapshot is calm."""
     path = archive(tmp_path / "good", {"snapshot.json": GOOD})
     found = checking.start(path, "gfx906", Asked(), run_tools=True, store=None)
-    assert found.faults == [] and all(gate.status.value != "block" for gate in found.matrix.gates if gate.path == "rocm")
+    assert found.faults == [] and all(
+        gate.status.value != "block" for gate in found.matrix.gates if gate.path == "rocm"
+    )

@@ -6,11 +6,11 @@ import dataclasses
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import machines
-import pytest
 from stillruns.catalogue.gate_tables import tables
 from stillruns.collect import source_tree
 from stillruns.model.gate import GateStatus, Layer

@@ -77,7 +77,8 @@ def _news(before: GateMatrix, after: GateMatrix) -> None:
             lines.append(f"  {gate.layer.value} [{where}] {gate.status.value}: {gate.reason}")
     for path, old in zip(after.paths, before.paths, strict=True):
         if path.status is not old.status:
-            lines.append(f"  {path.path} {path.target}: {path.status.value} ({path.reason})")
+            why = "" if path.reason == path.status.value else f" ({path.reason})"
+            lines.append(f"  {' '.join(dict.fromkeys((path.path, path.target)))}: {path.status.value}{why}")
     lines += [f"  note: {note}" for note in after.notes if note not in before.notes]
     if len(lines) > 2:
         emit_text("\n".join(lines) + "\n")

@@ -6,12 +6,13 @@ import os
 import re
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stillruns import __version__
 from stillruns.collect.gathering import Commands, NoCommands
 from stillruns.collect.tree import FileTree
+from stillruns.lab import device_init
 from stillruns.lab.machine import Asked, read_machine
 from stillruns.lab.probing import LiveCommands
 from stillruns.lab.snapshot import Answers, Recording, save
@@ -37,6 +38,8 @@ def make(out: Path, root: Path | None, asked: Asked, *, run_tools: bool) -> Made
     """Read, redact, write. Raises UsageError when `out` cannot be written."""
     tree = FileTree(root) if root is not None and str(root) != "/" else FileTree()
     commands: Commands = LiveCommands() if run_tools and tree.live else NoCommands()
+    if tree.live:
+        asked = replace(asked, runtimes=(*asked.runtimes, *device_init.folders(os.environ)))
     recording = Recording(tree, commands)
     reading = read_machine(recording, recording, asked)
     clean, redacted = _redacted(recording.answers)

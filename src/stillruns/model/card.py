@@ -20,7 +20,7 @@ class Link:
 @dataclass(frozen=True, slots=True)
 class PciDevice:
     """A display or accelerator function. `address` is `0000:04:00.0`; `bars` are sizes in bytes of the non-empty
-    regions; `upstream` are the bridges above, nearest first, with their links."""
+    regions and `starts` their addresses; `upstream` are the bridges above, nearest first, with their links."""
 
     address: str
     vendor: int
@@ -34,6 +34,7 @@ class PciDevice:
     link: Link | None
     bars: tuple[int, ...]
     upstream: tuple[tuple[str, Link], ...]
+    starts: tuple[int, ...] = ()
     cites: dict[str, Cite] = field(default_factory=dict)
 
     @property

@@ -33,6 +33,7 @@ def _device(raw: Collected, address: str) -> PciDevice | None:
         if file is not None and file.kind != "missing":
             cites[name] = file.cite() if file.data is not None else Cite(file.path, excerpt=file.real)
     revision = _hex(raw.text(f"{base}/revision"))
+    regions = _bars(raw.text(f"{base}/resource") or "")
     return PciDevice(
         address=address,
         vendor=vendor,
@@ -45,7 +46,8 @@ def _device(raw: Collected, address: str) -> PciDevice | None:
         numa=_numa(raw.text(f"{base}/numa_node")),
         iommu_group=_last(raw, f"{base}/iommu_group"),
         link=_link(raw, base),
-        bars=_bars(raw.text(f"{base}/resource") or ""),
+        bars=tuple(size for _, size in regions),
+        starts=tuple(start for start, _ in regions),
         upstream=_upstream(raw, address),
         cites=cites,
     )  # fmt: skip
@@ -94,15 +96,16 @@ def _upstream(raw: Collected, address: str) -> tuple[tuple[str, Link], ...]:
     return tuple(found.items())
 
 
-def _bars(text: str) -> tuple[int, ...]:
-    sizes = []
+def _bars(text: str) -> list[tuple[int, int]]:
+    """(address, size) of the regions that are there."""
+    found = []
     for line in text.splitlines()[:6]:
         words = line.split()
         if len(words) >= 2:
             start, end = _hex(words[0]), _hex(words[1])
             if start is not None and end is not None and end > start:
-                sizes.append(end - start + 1)
-    return tuple(sizes)
+                found.append((start, end - start + 1))
+    return found
 
 
 def _speed(text: str | None) -> float | None:

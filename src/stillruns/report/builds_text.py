@@ -16,13 +16,15 @@ _LISTS = {
 }
 
 
-def carried(rows: Sequence[RuntimeRow], target: str) -> list[tuple[RuntimeRow, bool]]:
-    """Every list of targets, with whether it has the target (whatever its features)."""
-    found = []
+def carried(rows: Sequence[RuntimeRow], target: str) -> list[tuple[RuntimeRow, bool | None]]:
+    """Every list of targets, with whether it has the target (whatever its features); None where the row describes the
+    list instead of giving it."""
+    found: list[tuple[RuntimeRow, bool | None]] = []
     for row in rows:
         if row.facet in _LISTS:
-            words = re.findall(r"gfx[0-9a-f]+", row.value.partition("EXCLUDE")[0])
-            found.append((row, target in words))
+            words = re.findall(r"gfx[0-9a-f]+", row.value.partition("(")[0])
+            listed = bool(words) or row.value == "(none)"
+            found.append((row, target in words if listed else None))
     return found
 
 
@@ -33,9 +35,8 @@ def text(rows: Sequence[RuntimeRow], packages: Sequence[PackageRow], targets: Se
         table = [["runtime", "platform", "kind", "from", "to", target, "where"]]
         for row, has in carried(rows, target):
             until = "newest read" if row.newest else row.until
-            table.append(
-                [row.runtime, row.platform, _LISTS[row.facet], row.since, until, "yes" if has else "no", row.place]
-            )
+            word = {True: "yes", False: "no", None: "not told"}[has]
+            table.append([row.runtime, row.platform, _LISTS[row.facet], row.since, until, word, row.place])
         lines = [
             f"released builds that carry {target} (as read on {max((r.read_on for r in rows), default='?')})",
             "",

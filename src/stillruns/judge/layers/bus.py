@@ -39,7 +39,7 @@ def judge(view: PathView) -> Gate | None:
     for event in view.events(LAYER):
         if event.id in ("bar-no-space", "pcie-errors"):
             problems.append((event.text, event.cite, "above-4g-decoding" if event.id == "bar-no-space" else ""))
-    facts = "; ".join(filter(None, (_link_text(card), _board(view, card))))
+    facts = "; ".join(filter(None, (_link_text(card), _board(view, card), _too_high(view, card))))
     if not problems:
         cite = card.pci.cites.get("current_link_width") if card.pci else None
         return view.gate(LAYER, GateStatus.ALLOW, facts or "nothing odd on the bus", cite or card.cite)
@@ -71,6 +71,20 @@ def _window(card: Card) -> tuple[str, Cite | None, str] | None:
         return None
     text = f"the CPU sees {state.visible_vram >> 20} of {state.vram >> 20} MiB (no resizable BAR)"
     return text, state.cites.get("mem_info_vis_vram_total"), "above-4g-decoding"
+
+
+def _too_high(view: PathView, card: Card) -> str:
+    """Neighbours whose memory window lies above what this chip can address: peer copies to them are not possible."""
+    bits = view.info.dma_bits if view.info else 0
+    high = [
+        other.address
+        for other in view.machine.cards
+        if bits and other.pci is not None and other.address != card.address
+        if any(start + size > 1 << bits for start, size in zip(other.pci.starts, other.pci.bars, strict=False))
+    ]
+    if not high:
+        return ""
+    return f"no peer copies to {', '.join(high)}: its window lies above {bits} bits (lower-mmio-window)"
 
 
 def _link_text(card: Card) -> str:

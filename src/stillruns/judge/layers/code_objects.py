@@ -52,7 +52,9 @@ def of_library(view: PathView, library: BackendLibrary) -> Gate:
     cite = cite_of(code, entry)
     what = entry.target if entry.processor == view.processor else f"{entry.target}, which serves {view.processor}"
     problems = [condition] if condition else []
-    count = sum(e.count for e, _ in found if e.processor == entry.processor)
+    count = sum(
+        e.count for e, note in found if bool(note) is bool(condition)
+    )  # exact here, generic there: both count
     if code.bundles and count < code.bundles:
         problems.append(f"in {count} of {code.bundles} bundles only")
     if code.wrappers is not None and code.wrappers > code.bundles:

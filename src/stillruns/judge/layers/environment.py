@@ -59,12 +59,19 @@ def _masks(view: PathView) -> Gate | None:
                 return _hidden(view, f'{name}="" in {owner.owner} hides every GPU', owner)
             continue  # HIP counts an empty mask as unset
         shown = _select(value, visible)
+        if view.backend is Backend.VULKAN and (len(cards) > 1 or not shown):
+            text = f"{name}={value} in {owner.owner} counts Vulkan's devices, whose order the loader decides"
+            return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, owner.cite)
         if shown is None:
             text = f"{name}={value} in {owner.owner} names GPUs by more than numbers: what it hides is not decided"
             return view.unknown(LAYER, text, AbsenceReason.UNPARSABLE, owner.cite)
         if not shown:
             return _hidden(view, f"{name}={value} in {owner.owner} leaves no GPU of {len(visible)}", owner)
         visible = shown
+        order = view.variable("CUDA_DEVICE_ORDER")
+        if view.backend is Backend.CUDA and len(cards) > 1 and (order is None or order[0] != "PCI_BUS_ID"):
+            text = f"{name}={value} in {owner.owner} counts the fastest card first (no CUDA_DEVICE_ORDER=PCI_BUS_ID)"
+            return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, owner.cite)
         if view.card is not None and view.card in cards and view.card not in visible:
             return _hidden(view, f"{name}={value} in {owner.owner} leaves this card out", owner)
     return None
