@@ -202,8 +202,8 @@ def bench(path: Path, tools: Path, runs: int) -> None:
     print(f"the scan alone {scan:5.3f} s; least {min(scans):.3f} s")
     print(
         f"ratio of medians over {runs} runs: {theirs[0] / scan:.0f} for the scan, {theirs[0] / ours[0]:.0f} for the "
-        f"whole process, {theirs[2] / ours[2]:.0f} in memory; target 20 and 40; load average {os.getloadavg()[0]:.1f} "
-        f"on {os.cpu_count()} processors"
+        f"whole process, {theirs[2] / ours[2]:.0f} in memory; target 20 and 40; load "
+        f"average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
     )
 
 

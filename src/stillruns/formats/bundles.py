@@ -33,6 +33,11 @@ MOST_PADDING = 64 << 20
 """Zeros that are walked past in one go; alignment needs 4,095."""
 MOST_SEARCHED = 256 << 20
 """Bytes that are searched for the next bundle where none begins where it should."""
+MOST_BUNDLES = 1 << 14
+"""Bundles in one section; the largest real library (1.9 GB) has 235."""
+MOST_TRIED = 1 << 12
+"""Magic bytes without a credible header behind them that are passed in one search."""
+MOST_DAMAGED = 64
 _PAGE = 4096
 _ENTRY = struct.Struct("<QQQ")
 _METHODS = {0: "zlib", 1: "zstd"}
@@ -73,7 +78,13 @@ def walk(span: Span) -> Iterator[Bundle]:
     be found behind it, the walk goes on there."""
     at = span.start
     searched = 0
+    found = damaged = 0
     while at < span.end:
+        if found >= MOST_BUNDLES or damaged >= MOST_DAMAGED:
+            what = f"{MOST_BUNDLES} bundles" if damaged < MOST_DAMAGED else f"{MOST_DAMAGED} damaged bundles"
+            yield Bundle(at, "damaged", problem=f"there are more than {what}; the rest is not read")
+            return
+        found += 1
         try:
             head = span.some(at, _PAGE)
             if not head.strip(b"\0"):
@@ -85,6 +96,7 @@ def walk(span: Span) -> Iterator[Bundle]:
         except FormatError as error:
             bundle = Bundle(at, "damaged", problem=str(error))
         yield bundle
+        damaged += bundle.form == "damaged"
         if bundle.size:
             at += bundle.size
             continue
@@ -211,19 +223,16 @@ def _unpack(method: int, data: bytes, most: int, at: int) -> bytes:
 
 def _next(span: Span, at: int, most: int) -> int:
     """The next place where a bundle credibly begins: a magic whose header makes sense."""
-    stop = min(span.end, at + most)
-    while at < stop:
-        at = span.find((MAGIC, COMPRESSED), at, stop - at)
-        if at < 0:
+    for tried, place in enumerate(span.places((MAGIC, COMPRESSED), at, most)):
+        if tried >= MOST_TRIED:
             return -1
-        head = span.some(at, 32)
+        head = span.some(place, 32)
         if head.startswith(MAGIC):
-            return at
+            return place
         try:
-            _, _, total, unpacked = _sizes(head, at)
-            if unpacked >= 32 and (total is None or at + total <= span.end):
-                return at
+            _, _, total, unpacked = _sizes(head, place)
         except FormatError:
-            pass
-        at += 4
+            continue
+        if unpacked >= 32 and (total is None or place + total <= span.end):
+            return place
     return -1

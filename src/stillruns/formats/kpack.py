@@ -19,7 +19,7 @@ MAGIC = b"KPAK"
 SECTION = ".rocm_kpack_ref"
 PLACEHOLDER = "@GFXARCH@"
 LARGEST_REFERENCE = 1 << 16
-LARGEST_TABLE = 32 << 20
+LARGEST_TABLE = 8 << 20
 
 
 _BROKEN = (ValueError, TypeError, RecursionError, msgpack.exceptions.UnpackException)

@@ -14,7 +14,8 @@ from stillruns.formats.reading import Span
 
 MAGIC = 0xBA55ED50
 _BYTES = MAGIC.to_bytes(4, "little")
-MOST_ENTRIES = 1 << 16
+MOST_ENTRIES = 1 << 12
+MOST_FATBINS = 1 << 14
 _KINDS = {1: "compute", 2: "sm"}
 _SUFFIXES = ((1 << 20, "a"), (1 << 21, "f"))
 """Bits of an entry's flags for code that is bound to one processor or one family (as fatbinary 13 writes it)."""
@@ -43,7 +44,9 @@ class Fatbin:
 def walk(span: Span) -> Iterator[Fatbin]:
     """The fat binaries of a section."""
     at = span.start
-    while at + 16 <= span.end:
+    for _ in range(MOST_FATBINS):
+        if at + 16 > span.end:
+            return
         if span.some(at, 4) != _BYTES:
             at = span.find((_BYTES,), at, 256 << 20)
             if at < 0:
@@ -63,6 +66,7 @@ def walk(span: Span) -> Iterator[Fatbin]:
         if problem:
             return
         at = stop
+    yield Fatbin(at, (), f"there are more than {MOST_FATBINS} fat binaries; the rest is not read")
 
 
 def _entries(span: Span, at: int) -> Iterator[Entry | int]:

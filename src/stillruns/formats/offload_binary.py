@@ -15,6 +15,7 @@ from stillruns.formats.reading import Span
 
 MAGIC = b"\x10\xff\x10\xad"
 MOST_IMAGES = 4096
+MOST_BINARIES = 1 << 14
 MOST_STRINGS = 64
 LONGEST_STRING = 4096
 
@@ -35,7 +36,9 @@ class Image:
 def walk(span: Span) -> Iterator[tuple[Image, ...]]:
     """The images of each binary in a section or file, one tuple a binary."""
     at = span.start
-    while at + 32 <= span.end:
+    for _ in range(MOST_BINARIES):
+        if at + 32 > span.end:
+            return
         if span.some(at, 4) != MAGIC:
             at += 8
             after = span.skip_zeros(at, 1 << 20)
@@ -53,6 +56,7 @@ def walk(span: Span) -> Iterator[tuple[Image, ...]]:
             return
         yield images
         at += (size + 7) // 8 * 8
+    yield (Image(at, problem=f"there are more than {MOST_BINARIES} offload binaries; the rest is not read"),)
 
 
 def _binary(span: Span, at: int) -> tuple[tuple[Image, ...], int]:

@@ -19,8 +19,10 @@ import msgspec
 from stillruns.errors import FormatError
 from stillruns.formats.reading import ReadAt
 
-LARGEST_INDEX = 16 << 20
+LARGEST_INDEX = 4 << 20
 """Bytes of a lazy index; real ones have some 10^4."""
+LARGEST_SOLUTIONS = 64 << 20
+"""Bytes of a file of solutions that is read whole; real ones have some 10^6."""
 LARGEST_PIECE = 32 << 20
 """Bytes of one value in a stream; a merged index is skipped in steps and never held."""
 MOST_NODES = 1 << 20

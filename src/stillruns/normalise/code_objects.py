@@ -30,6 +30,7 @@ _IN_LIBRARY, _IN_ARCHIVES = b"FPIH", b"HIPK"
 """Magic of a registration: code in this file (HIPF), code in KPACK archives (HIPK)."""
 LARGEST_WRAPPERS = 24 << 16
 MOST_PROBLEMS = 20
+MOST_SECTIONS = 8
 
 Refer = Callable[[str], FileRef]
 """From a build id to the file as evidence, with the ranges read so far."""
@@ -123,6 +124,9 @@ def _elf(span: Span, head: bytes, found: _Found) -> tuple[str, Linking, str]:
     names = {section.name for section in file.sections}
     passed = {NV_RELOCATABLE} if NV_FATBIN in names else set()
     walked = [section for section in file.sections if section.name in KNOWN and section.name not in passed]
+    if len(walked) > MOST_SECTIONS:
+        found.problem(f"{len(walked)} sections claim to hold device code; {MOST_SECTIONS} of them are read")
+        del walked[MOST_SECTIONS:]
     kinds = [kind for section in walked if (kind := _section(span, section, found))]
     if found.kpack is not None:
         kinds.append("KPACK")

@@ -135,10 +135,10 @@ def _sample(folder: Folder, names: Sequence[str]) -> frozenset[str]:
     return frozenset()
 
 
-def _whole(folder: Folder, name: str) -> bytes:
+def _whole(folder: Folder, name: str, most: int = tensile.LARGEST_INDEX) -> bytes:
     size = folder.files[name]
-    if size > tensile.LARGEST_INDEX:
-        raise FormatError(f"{name} has {size} bytes; no lazy index has that many", 0)
+    if size > most:
+        raise FormatError(f"it has {size} bytes, more than any such file", 0)
     return folder.read_at(name, 0, size) if size else b""
 
 
@@ -252,7 +252,7 @@ def _group(census: _Census, target: str, prefix: str) -> _Group:
     wanted: frozenset[str] = frozenset()
     if target in census.closely and not missing:
         try:
-            wanted = tensile.code_suffixes(_whole(census.folder, solutions))
+            wanted = tensile.code_suffixes(_whole(census.folder, solutions, tensile.LARGEST_SOLUTIONS))
         except FormatError as error:
             broken[solutions] = str(error)
         except OSError as error:
