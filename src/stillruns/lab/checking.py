@@ -50,6 +50,7 @@ def start(root: Path | None, target: str, asked: Asked, *, run_tools: bool, stor
         commands = tree
     elif run_tools and tree.live:
         commands = LiveCommands()
+    asked = replace(asked, target=target)
     if tree.live:
         asked = replace(asked, runtimes=(*asked.runtimes, *device_init.folders(os.environ)))
     reading: Reading = read_machine(tree, commands, asked)

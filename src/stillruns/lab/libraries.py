@@ -37,8 +37,9 @@ class Libraries:
         """The runtime with the links of its backends filled in; two levels, as far as this stack goes."""
         return dataclasses.replace(runtime, backends=tuple(self._links(runtime, b) for b in runtime.backends))
 
-    def folders(self, runtimes: Sequence[RuntimeInstall]) -> tuple[KernelLibrary, ...]:
-        """Every folder of ready-made kernels, those that runtimes and environments point at included."""
+    def folders(self, runtimes: Sequence[RuntimeInstall], closely: tuple[str, ...]) -> tuple[KernelLibrary, ...]:
+        """Every folder of ready-made kernels, those that runtimes and environments point at included; the files of
+        the targets in `closely` are compared with their neighbours' to find another release's."""
         more: dict[str, None] = {}
         for runtime in runtimes:
             for backend in runtime.backends:
@@ -50,16 +51,16 @@ class Libraries:
                     more[place.rstrip("/")] = None
         found = []
         for path in kernel_library.folders(self.tree, tuple(more)):
-            library = self.guard.run(path, lambda path=path: self._folder(path))  # type: ignore[misc]
+            library = self.guard.run(path, lambda path=path: self._folder(path, closely))  # type: ignore[misc]
             if isinstance(library, KernelLibrary):
                 found.append(library)
         return tuple(found)
 
-    def _folder(self, path: str) -> KernelLibrary | Absence:
+    def _folder(self, path: str, closely: tuple[str, ...]) -> KernelLibrary | Absence:
         with kernel_library.opened(self.tree, path) as folder:
             if isinstance(folder, Absence):
                 return folder
-            return library_facts.read(folder)
+            return library_facts.read(folder, closely)
 
     def _links(self, runtime: RuntimeInstall, backend: BackendLibrary) -> BackendLibrary:
         if backend.backend not in (*_DEVICE_CODE, "vulkan"):

@@ -59,11 +59,13 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the user named: folders of runtimes, source trees (`name`, path, revision), a model file."""
+    """What the user named: folders of runtimes, source trees (`name`, path, revision), a model file, and the target
+    whose kernel files are read closely (the machine's own cards' are in any case)."""
 
     runtimes: tuple[str, ...] = ()
     sources: tuple[tuple[str, Path, str], ...] = ()
     model: Path | None = None
+    target: str = ""
 
 
 @dataclass(slots=True)
@@ -103,6 +105,8 @@ def read_machine(tree: Tree, commands: Commands, asked: Asked) -> Reading:
     found = tuple(libraries.resolve(runtime) for runtime in found)
     box = ask("signs of a container", lambda: container_facts.parse(container.collect(tree, commands)))
     cpu = cpu_facts.parse(read(tree, "/proc/cpuinfo", 1 << 20).data or b"")
+    wanted = [card.processor for card in cards] + [asked.target.partition(":")[0]]
+    closely = tuple(dict.fromkeys(target for target in wanted if target.startswith("gfx")))
     has_amd = any(card.vendor == 0x1002 for card in cards)
     machine = Machine(
         name=tree.name,
@@ -122,7 +126,7 @@ def read_machine(tree: Tree, commands: Commands, asked: Asked) -> Reading:
         runtimes=found,
         environments=around,
         code=libraries.code,
-        libraries=libraries.folders(found),
+        libraries=libraries.folders(found, closely),
         sources=tuple(_source(*source) for source in asked.sources),
         model=_model(asked.model) if asked.model else "",
     )
