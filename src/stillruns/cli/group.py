@@ -20,6 +20,8 @@ VERBS: dict[str, str] = {
     "demo": "The main job on what this machine has; no GPU needed, under two minutes.",
     "selftest": "Inject each kind of fault in each phase and check that it is classified right.",
     "autopsy": "Any log, journal or core: what was asked, what really ran, and why it died.",
+    "check": "Which layer stops this GPU, from the files that are really installed.",
+    "snapshot": "Pack what `check` reads, to be judged elsewhere.",
     "show": "One trial: asked, applied, how it ended, and the evidence for each.",
     "report": "The tables of runs, judged again from their evidence.",
     "import": "Take a foreign worklog over into the store.",
