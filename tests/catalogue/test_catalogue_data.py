@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stillruns.catalogue import load
+from stillruns.catalogue.regexes import check
 from stillruns.model.backend import Runtime
 from stillruns.model.pattern import CrashPattern
 from stillruns.normalise.logs.matcher import best_pattern, pattern_table
@@ -46,6 +47,17 @@ def test_no_golden_line_without_its_pattern() -> None:
     assert {path.stem for path in GOLDEN.glob("*.raw")} == {p.id for p in PATTERNS}
 
 
+def test_the_list_of_checked_files_is_fresh() -> None:
+    """The files listed as checked are those of the package, byte for byte, and they pass the check."""
+    listed = (Path(load.__file__).parent / "data" / "checked.txt").read_text().splitlines()
+    assert listed == [f"{digest}  {name}" for name, digest in sorted(load.digests().items())]
+    for entry in (*load.grammar(Runtime.LLAMA_CPP), *load.grammar(Runtime.OLLAMA), *load.grammar(Runtime.VLLM)):
+        check(entry.regex, entry.anchor)
+    for pattern in PATTERNS:
+        check(pattern.regex, pattern.anchor)
+        re.compile(pattern.harmless_when)
+
+
 def test_every_seed_row_is_kept_or_refuted() -> None:
     """69 workarounds; the two refuted pieces of advice are known issues, never offered as workarounds."""
     ids = {w.id for w in load.workarounds()}
@@ -64,7 +76,7 @@ def test_known_issue_of_the_published_crash() -> None:
 
 def test_other_runtimes_have_no_grammar_yet() -> None:
     """A runtime without a grammar gives no rules, and no error."""
-    assert load.grammar(Runtime.VLLM) == ()
+    assert load.grammar(Runtime.OPENAI) == ()
     assert load.grammar(Runtime.LLAMA_CPP)
 
 

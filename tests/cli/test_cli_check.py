@@ -104,6 +104,23 @@ def test_snapshot_and_back(root: Path, tmp_path: Path) -> None:
     assert here["paths"] == there["paths"] and there["machine"] == str(packed)
 
 
+def test_hostile_sysroot(root: Path, tmp_path: Path) -> None:
+    """Loops, FIFOs, links out of the tree, huge and binary files in the places that are read: an answer, in time."""
+    for path in ("proc/cpuinfo", "etc/group", "var/log/dmesg", "usr/share/vulkan/icd.d/pipe.json"):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).unlink(missing_ok=True)
+        os.mkfifo(root / path)
+    sysroots.link(root, "opt/rocm", "rocm")
+    sysroots.link(root, "usr/local/lib/ollama", "../../../usr/local/lib/ollama")
+    sysroots.link(root, "etc/ld.so.conf", "/../../../../etc/shadow")
+    sysroots.write(root, "var/lib/dpkg/status", bytes(range(256)) * 4096)
+    sysroots.write(root, "var/log/kern.log", b"\xff" * (5 << 20))
+    sysroots.write(root, "usr/lib/ollama/rocm/libggml-hip.so", b"\x7fELF" + b"\xff" * 10_000)
+    done = stillruns("check", "--json", "--sysroot", root, home=tmp_path)
+    assert done.returncode == 0 and done.stderr == ""
+    jsonschema.validate(json.loads(done.stdout), SCHEMA)
+
+
 def test_builds(tmp_path: Path) -> None:
     """Which releases carry gfx906: Ollama up to 0.12.3, Debian's packages, not today's releases."""
     done = stillruns("check", "--builds", "--target", "gfx906", "--json", home=tmp_path)
@@ -118,3 +135,13 @@ def test_builds(tmp_path: Path) -> None:
     assert ollama["v0.6.4"] and not ollama["v0.12.4"] and not ollama["v0.31.2"]
     assert {row["package"] for row in document["packages"]} >= {"librocblas4", "libggml0-backend-hip"}
     assert "librocblas4" in stillruns("check", "--builds", "--target", "gfx906", home=tmp_path).stdout
+
+
+@pytest.mark.engine
+def test_device_init_comes_last(tmp_path: Path) -> None:
+    """The matrix is printed first; then the runtime is asked in a child, and what that adds is said."""
+    done = stillruns("check", home=tmp_path)
+    assert done.returncode in (0, 1), done.stderr
+    before, _, after = done.stdout.partition("after running the backends' own listings")
+    assert "device init" in before and "unknown" in before
+    assert "device init [cpu] allow" in after and "starts on this CPU" in after

@@ -54,6 +54,8 @@ def test_filter_and_folder(tmp_path: Path) -> None:
     (runtime,) = machine.runtimes
     assert (runtime.runtime, runtime.low, runtime.high) == ("ollama", "0.5.8", "0.24.0")
     assert [folder.folder for folder in machine.libraries] == [f"/{FOLDER}"]
+    perhaps = machines.gate(machines.judged(machine, "gfx906"), Layer.RUNTIME_FILTER, "vulkan")
+    assert perhaps.status is GateStatus.UNKNOWN and "in some of these releases" in perhaps.reason
 
 
 def test_newer_layout(tmp_path: Path) -> None:

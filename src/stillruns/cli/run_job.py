@@ -21,7 +21,7 @@ def command_once(
 ) -> ExitCode:
     """`stillruns run -- COMMAND`: 0 whatever it shows, 1 when it shows what `wanted` names."""
     with open_store(store_dir) as store:
-        result = once.run(argv, store, keep_running=keep_running, as_is=as_is)
+        result = once.run(argv, store, tell, keep_running=keep_running, as_is=as_is)
     emit_json(once_text.document(result)) if as_json else emit_text(once_text.markdown(result))
     return ExitCode.NO if wanted & once_text.marks(result) else ExitCode.COMPLETE
 
@@ -42,7 +42,8 @@ def matrix(spec: Path, wanted: set[str], *, new: bool, as_json: bool, store_dir:
 
 def exit_code(result: RunResult, wanted: set[str]) -> ExitCode:
     """0 when every cell is decided; 1 when one is void or undecided, or shows what `--fail-on` names."""
-    undecided = any(not c.applied and not c.unverified for c in result.cells)
+    # an attached server without a log shows nothing of itself: what it answered is all there is to decide
+    undecided = any(not c.applied and not (c.unverified and c.gpu_layers == "server") for c in result.cells)
     if undecided or not result.complete or any(w.kind == "not tested" for w in result.warnings):
         return ExitCode.NO
     return ExitCode.NO if wanted & marks(result) else ExitCode.COMPLETE

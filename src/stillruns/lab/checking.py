@@ -50,9 +50,10 @@ def start(root: Path | None, target: str, asked: Asked, *, run_tools: bool, stor
         commands = tree
     elif run_tools and tree.live:
         commands = LiveCommands()
+    asked = replace(asked, target=target)
     if tree.live:
         asked = replace(asked, runtimes=(*asked.runtimes, *device_init.folders(os.environ)))
-    reading: Reading = read_machine(tree, commands, replace(asked, target=target))
+    reading: Reading = read_machine(tree, commands, asked)
     machine = reading.machine
     if store is not None and tree.live:
         machine = merged(machine, runs=run_evidence.collect(store))

@@ -40,6 +40,8 @@ class Judged:
     seen: set[str] = field(default_factory=set)
     left_open: tuple[dict[str, str], ...] = ()
     faults: list[str] = field(default_factory=list)
+    only: str = ""
+    """A trial's id: then no other is judged but the references. Judging reads each trial's whole log."""
     _answers: dict[str, Answered] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -52,13 +54,22 @@ class Judged:
                 self.seen.add(str(body["trial"]))
             elif record.kind == "trial_ended":
                 started.pop(str(body["trial"]), None)
-                self.take(decode_trial(body["record"]))
+                ended = decode_trial(body["record"])
+                if self._wanted(ended):
+                    self.take(ended)
             elif record.kind == "trial_interrupted":
                 started.pop(str(body["trial"]), None)
                 self._interrupted(str(body["trial"]), str(body["cell"]), str(body.get("reason", "")))
             elif record.kind == "reference_reused":
                 self.take_reused(body)
         self.left_open = tuple(started.values())
+
+    def _wanted(self, record: TrialRecord) -> bool:
+        """Whether a trial is to be judged: all, or the one asked for and the references that it is compared with."""
+        if not self.only or record.trial == self.only:
+            return True
+        plan = self.plan_of(record.cell)
+        return plan is not None and plan.is_reference
 
     def plan_of(self, cell: str) -> CellPlan | None:
         """The plan of a cell id; None for a cell that the spec does not have."""
@@ -156,6 +167,8 @@ def first_record(store: Store, run: str) -> Mapping[str, object]:
 def opening(store: Store, run: str) -> Opening:
     """What a matrix was started with. Raises UsageError when the run is none, or is not there."""
     body = first_record(store, run)
+    if body.get("form") == "worklog":
+        raise UsageError(f"{run} was imported; see it with: stillruns report {body.get('study', run)}")
     if body.get("form") == "once":
         raise UsageError(
             f"{run} is a single supervised command, not a matrix; see it with: stillruns show {run}.0001"
@@ -175,10 +188,15 @@ def judge_run(store: Store, run: str) -> RunResult:
     judged = Judged(store, run, start.plans, start.spec.backends, start.engines)
     for left in judged.left_open:
         judged.interrupted(left["trial"], left["cell"], "no end on record: running now, or its harness died")
+    return judged_run(start, judged)
+
+
+def judged_run(start: Opening, judged: Judged) -> RunResult:
+    """The result of a run whose trials are judged already."""
     cells = counting.table(start.plans, judged.verdicts)
     states = [experiment.state(p, judged.verdicts) for p in start.plans]
     return RunResult(
-        run=run,
+        run=judged.run,
         spec_sha256=start.spec.sha256,
         name=start.spec.name,
         question=start.spec.question,
@@ -231,7 +249,7 @@ def newest_matrix(store: Store) -> str:
     """The newest run that is a matrix of trials, not a single command. Raises UsageError when there is none."""
     newest = ""
     for record in store.records(kind="run_started"):
-        if record.body.get("form") != "once":
+        if record.body.get("form") not in ("once", "worklog"):
             newest = record.run
     if not newest:
         raise UsageError(f"the store {store.path} holds no run; start one with: stillruns demo")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from stillruns.collect import code_objects as code_files
 from stillruns.collect import kernel_library
@@ -37,9 +37,9 @@ class Libraries:
         """The runtime with the links of its backends filled in; two levels, as far as this stack goes."""
         return dataclasses.replace(runtime, backends=tuple(self._links(runtime, b) for b in runtime.backends))
 
-    def folders(self, runtimes: Sequence[RuntimeInstall], closely: Collection[str] = ()) -> tuple[KernelLibrary, ...]:
-        """Every folder of ready-made kernels, those that runtimes and environments point at included; files of the
-        processors in `closely` are read whole."""
+    def folders(self, runtimes: Sequence[RuntimeInstall], closely: tuple[str, ...]) -> tuple[KernelLibrary, ...]:
+        """Every folder of ready-made kernels, those that runtimes and environments point at included; the
+        files of solutions of the targets in `closely` are read whole."""
         more: dict[str, None] = {}
         for runtime in runtimes:
             for backend in runtime.backends:
@@ -56,7 +56,7 @@ class Libraries:
                 found.append(library)
         return tuple(found)
 
-    def _folder(self, path: str, closely: Collection[str]) -> KernelLibrary | Absence:
+    def _folder(self, path: str, closely: tuple[str, ...]) -> KernelLibrary | Absence:
         with kernel_library.opened(self.tree, path) as folder:
             if isinstance(folder, Absence):
                 return folder

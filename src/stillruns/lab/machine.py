@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -34,7 +34,6 @@ from stillruns.formats import gguf
 from stillruns.lab.libraries import Libraries
 from stillruns.lab.probing import Guard
 from stillruns.model.absence import Absence
-from stillruns.model.card import Card
 from stillruns.model.machine import Machine
 from stillruns.model.source_build import SourceBuild
 from stillruns.normalise import amdgpu as amdgpu_facts
@@ -60,7 +59,8 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the user named: folders of runtimes, source trees (`name`, path, revision), a model file, a target."""
+    """What the user named: folders of runtimes, source trees (`name`, path, revision), a model file, and the target
+    whose kernel files are read closely (the machine's own cards' are in any case)."""
 
     runtimes: tuple[str, ...] = ()
     sources: tuple[tuple[str, Path, str], ...] = ()
@@ -105,6 +105,8 @@ def read_machine(tree: Tree, commands: Commands, asked: Asked) -> Reading:
     found = tuple(libraries.resolve(runtime) for runtime in found)
     box = ask("signs of a container", lambda: container_facts.parse(container.collect(tree, commands)))
     cpu = cpu_facts.parse(read(tree, "/proc/cpuinfo", 1 << 20).data or b"")
+    wanted = [card.processor for card in cards] + [asked.target.partition(":")[0]]
+    closely = tuple(dict.fromkeys(target for target in wanted if target.startswith("gfx")))
     has_amd = any(card.vendor == 0x1002 for card in cards)
     machine = Machine(
         name=tree.name,
@@ -124,7 +126,7 @@ def read_machine(tree: Tree, commands: Commands, asked: Asked) -> Reading:
         runtimes=found,
         environments=around,
         code=libraries.code,
-        libraries=libraries.folders(found, _processors(cards, asked.target)),
+        libraries=libraries.folders(found, closely),
         sources=tuple(_source(*source) for source in asked.sources),
         model=_model(asked.model) if asked.model else "",
     )
@@ -133,11 +135,6 @@ def read_machine(tree: Tree, commands: Commands, asked: Asked) -> Reading:
 
 def _or_empty(found: tuple[Found, ...] | Absence) -> tuple[Found, ...]:
     return () if isinstance(found, Absence) else found
-
-
-def _processors(cards: Iterable[Card], target: str) -> frozenset[str]:
-    """The processors that the matrix will speak of."""
-    return frozenset(name.partition(":")[0] for name in (target, *(card.target for card in cards)) if name)
 
 
 def _source(name: str, path: Path, rev: str) -> SourceBuild:

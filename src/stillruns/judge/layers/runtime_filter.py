@@ -37,7 +37,11 @@ def judge(view: PathView) -> Gate | None:
             LAYER, f"Ollama in {ollama.folder} does not tell its version: which filter it has is not known",
             AbsenceReason.NOT_COLLECTED, ollama.cite,
         )  # fmt: skip
-    verdicts = [gate for rule in applying if (gate := _rule(view, rule, ollama)) is not None]
+    verdicts = [
+        gate if _covers(rule, ollama) else _perhaps(view, gate, ollama)
+        for rule in applying
+        if (gate := _rule(view, rule, ollama)) is not None
+    ]
     for status in (GateStatus.BLOCK, GateStatus.UNKNOWN, GateStatus.PARTIAL):
         for gate in verdicts:
             if gate.status is status:
@@ -62,6 +66,23 @@ def _applies(rule: RuntimeGate, ollama: RuntimeInstall) -> bool:
     starts_later = bool(ollama.high) and older(ollama.high, rule.since) is True
     ended = bool(rule.until) and older(rule.until, ollama.low) is True
     return not starts_later and not ended
+
+
+def _covers(rule: RuntimeGate, ollama: RuntimeInstall) -> bool:
+    """Whether every release that this one may be has the filter."""
+    if ollama.version:
+        return True
+    starts = older(ollama.low, rule.since) is False
+    ends = not rule.until or (bool(ollama.high) and older(rule.until, ollama.high) is False)
+    return starts and ends
+
+
+def _perhaps(view: PathView, gate: Gate, ollama: RuntimeInstall) -> Gate:
+    """A filter that only some of the possible releases have decides nothing."""
+    if gate.status is GateStatus.ALLOW:
+        return gate
+    text = f"Ollama {_named(ollama)}, which does not tell its version: in some of these releases {gate.reason}"
+    return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, *gate.evidence)
 
 
 def _rule(view: PathView, rule: RuntimeGate, ollama: RuntimeInstall) -> Gate | None:
