@@ -38,7 +38,7 @@ def matrix(spec: Path, wanted: set[str], *, new: bool, as_json: bool, store_dir:
 
 def exit_code(result: RunResult, wanted: set[str]) -> ExitCode:
     """0 when every cell is decided; 1 when one is void or undecided, or shows what `--fail-on` names."""
-    undecided = any(not c.applied and not c.unverified for c in result.cells)
+    undecided = bool(result.undecided) or any(not c.applied and not c.unverified for c in result.cells)
     if undecided or not result.complete or any(w.kind == "not tested" for w in result.warnings):
         return ExitCode.NO
     return ExitCode.NO if wanted & marks(result) else ExitCode.COMPLETE

@@ -148,7 +148,7 @@ def _reference(spec: Spec, source: BackendSpec, identity: str, axes: dict[str, A
     asked = {name: axes[name] for name in _QUESTION if name in axes}
     backend = replace(source, id="cpu", backend=Backend.CPU, device="none", expect_library="")
     condition = replace(_condition(spec, backend, "none", asked), is_reference=True)
-    return CellPlan(identity, condition, replace(spec.stop, trials=1), is_reference=True)
+    return CellPlan(identity, condition, replace(spec.stop, trials=1, decide=None), is_reference=True)
 
 
 def _floor(reference: CellPlan) -> CellPlan:

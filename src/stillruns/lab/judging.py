@@ -186,6 +186,7 @@ def judge_run(store: Store, run: str) -> RunResult:
         verdicts=tuple(judged.verdicts),
         warnings=tuple(_warnings(start, judged)),
         complete=CellState.OPEN not in states,
+        undecided=tuple(p.id for p, s in zip(start.plans, states, strict=True) if s is CellState.UNDECIDED),
     )
 
 

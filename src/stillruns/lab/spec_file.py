@@ -16,7 +16,7 @@ import msgspec
 from stillruns.errors import SpecError
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.condition import Layers
-from stillruns.model.spec import AxisValue, BackendSpec, HypothesisSpec, Spec, StopRule, Timeouts
+from stillruns.model.spec import AxisValue, BackendSpec, Decide, HypothesisSpec, Spec, StopRule, Timeouts
 from stillruns.store.ids import spec_digest
 
 if sys.version_info >= (3, 11):
@@ -65,10 +65,19 @@ class _Backend(_Table):
     prefix: list[str] = []
 
 
+class _Decide(_Table):
+    fail_below: float
+    fail_above: float
+    error: float = 0.05
+
+
 class _Stop(_Table):
-    trials: int = 6
+    trials: int | None = None
     max_voids: int = 3
     max_minutes: float = 0.0
+    decide: _Decide | None = None
+    min_trials: int | None = None
+    max_trials: int | None = None
 
 
 class _Timeouts(_Table):
@@ -112,10 +121,6 @@ def parse(text: str, path: Path) -> Spec:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{path} is not valid TOML: {error}") from error
-    if "decide" in raw.get("stop", {}) or "min_trials" in raw.get("stop", {}):
-        raise SpecError(
-            f"{path}: [stop] decide (sequential stopping) is not in this version; give trials = N, such as trials = 6"
-        )
     try:
         document = msgspec.convert(raw, _Document)
     except msgspec.ValidationError as error:
@@ -128,7 +133,7 @@ def parse(text: str, path: Path) -> Spec:
         backends=tuple(_backend(b, path) for b in document.backend),
         gpu_layers=_layers(document.matrix.pop("gpu_layers", None), path),
         axes=_axes(document.matrix, path),
-        stop=StopRule(**msgspec.structs.asdict(document.stop)),
+        stop=_stop(document.stop, path),
         timeouts=Timeouts(**msgspec.structs.asdict(document.timeouts)),
         hypotheses=tuple(HypothesisSpec(**msgspec.structs.asdict(h)) for h in document.hypothesis),
         path=str(path),
@@ -221,6 +226,34 @@ def _backend(table: _Backend, path: Path) -> BackendSpec:
         args=tuple(table.args),
         prefix=tuple(table.prefix),
     )
+
+
+def _stop(table: _Stop, path: Path) -> StopRule:
+    """A fixed number of trials, or a sequential test with its own bounds: what of the one is given with the other
+    would silently mean nothing."""
+    given = {"max_voids": table.max_voids, "max_minutes": table.max_minutes}
+    own = {name: getattr(table, name) for name in ("trials", "min_trials", "max_trials")}
+    for name, value in own.items():
+        if value is None:
+            continue
+        if (name == "trials") is (table.decide is not None):
+            raise SpecError(
+                f"{path}: [stop] {name} "
+                + ("cannot stand beside decide; give max_trials" if name == "trials" else "needs decide; give trials")
+            )
+        given[name] = value
+    if table.decide is None:
+        return StopRule(**given)  # type: ignore[arg-type]
+    decide = Decide(**msgspec.structs.asdict(table.decide))
+    if not 0 < decide.fail_below < decide.fail_above < 1 or not 0 < decide.error < 0.5:
+        raise SpecError(
+            f"{path}: [stop] decide needs 0 < fail_below < fail_above < 1 and 0 < error < 0.5, such as "
+            "{ fail_below = 0.05, fail_above = 0.5, error = 0.05 }"
+        )
+    rule = StopRule(decide=decide, **given)  # type: ignore[arg-type]
+    if not 1 <= rule.min_trials <= rule.max_trials <= 100_000:
+        raise SpecError(f"{path}: [stop] needs 1 <= min_trials <= max_trials <= 100000")
+    return rule
 
 
 def _layers(value: object, path: Path) -> tuple[Layers, ...]:

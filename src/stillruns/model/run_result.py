@@ -29,3 +29,5 @@ class RunResult:
     verdicts: tuple[TrialVerdict, ...]
     warnings: tuple[RunWarning, ...]
     complete: bool
+    undecided: tuple[str, ...] = ()
+    """Cells whose sequential test was not decided within their trials."""

@@ -21,6 +21,7 @@ def document(result: RunResult) -> dict[str, Any]:
         "name": result.name,
         "question": result.question,
         "complete": result.complete,
+        "undecided": list(result.undecided),
         "cells": [_cell(cell) for cell in result.cells],
         "trials": [_trial(verdict) for verdict in result.verdicts],
         "claims": [],
@@ -35,6 +36,8 @@ def _cell(cell: Cell) -> dict[str, Any]:
     body: dict[str, Any] = msgspec.to_builtins(cell)
     if not cell.unverified:
         del body["unverified"]
+    if not cell.shown:
+        del body["shown"]
     return body
 
 

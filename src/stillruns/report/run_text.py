@@ -81,7 +81,7 @@ def output(value: OutputVerdict | None) -> str:
 
 def note(cell: Cell) -> str:
     """The cell's own note, and the counts that every table must print."""
-    parts = [cell.note] if cell.note else []
+    parts = [text for text in (cell.shown, cell.note) if text]
     if cell.failed_unknown:
         parts.append(f"{cell.failed_unknown} failed, unknown whether applied")
     if cell.interrupted:
