@@ -18,11 +18,16 @@ PYTHON = (sys.executable, "-I", "-S", "-c")
 
 
 def test_a_clean_run() -> None:
-    """Status, both streams, time and resource use of that child alone."""
+    """Status, both streams, time and resource use of that child alone.
+
+    The kernel's peak of a child begins at the size of the process that it was forked from: late in a long test run
+    that is more than the child itself needs.
+    """
+    ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     done = proc.run([*PYTHON, "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"], timeout=20)
     assert (done.status, done.signal, done.timed_out, done.cut) == (3, None, False, False)
     assert (done.stdout, done.stderr) == (b"out\n", b"err\n")
-    assert 0 < done.seconds < 20 and done.cpu_seconds > 0 and 1000 < done.max_rss_kib < 200_000
+    assert 0 < done.seconds < 20 and done.cpu_seconds > 0 and 1000 < done.max_rss_kib < 200_000 + ours
 
 
 def test_signal() -> None:

@@ -43,10 +43,15 @@ def test_a_clean_start(tmp_path: Path) -> None:
 
 
 def test_default_signals_in_a_program_that_does_not_set_them(tmp_path: Path) -> None:
-    """A server inherits no ignored signal: SIGPIPE, SIGTERM and SIGINT do what they do by default."""
+    """A server inherits no ignored signal: SIGPIPE, SIGTERM and SIGINT do what they do by default.
+
+    Signals 32 and 33 belong to the C library, which lets no program set them; its posix_spawn, which make uses,
+    passes 32 on as ignored.
+    """
     with supervised(["grep", "SigIgn", "/proc/self/status"], tmp_path) as server:
         assert server.wait(20)
-    assert int((tmp_path / "out").read_text().split()[1], 16) == 0
+    of_the_library = 1 << 31 | 1 << 32
+    assert int((tmp_path / "out").read_text().split()[1], 16) & ~of_the_library == 0
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from judge_samples import (
     core,
     died,
     died_in_load,
+    exchange,
     facts,
     on_the_cpu,
     record,
@@ -280,3 +281,37 @@ def test_an_attached_server() -> None:
     assert got.status is Answer.YES, got.why
     assert placement == Placement(1, True, 5)
     assert judge(asked, None, on_the_cpu(), theirs)[0].status is Answer.NO
+
+
+def test_a_refused_request_is_void() -> None:
+    """A prompt longer than the context, or a key that is asked for, is a status of 4xx: nothing was evaluated, so
+    nothing of the backend failed."""
+    refused = exchange(status=400, error="HTTP 400: request (2001 tokens) exceeds the context")
+    got, _ = applied(condition(), facts(), exchange=refused)
+    assert got.status is Answer.NO
+    assert got.why == "the request was refused with HTTP 400: request (2001 tokens) exceeds the context"
+    failed = exchange(status=500, error="HTTP 500: Compute error.")
+    assert applied(condition(), facts(), exchange=failed)[0].status is Answer.YES
+
+
+def test_moved_tensors_hide_the_placement() -> None:
+    """`-ot` keeps tensors off the device that the layer line counts as there: no placement is claimed."""
+    for args in (("-ot", "blk.*=CPU"), ("--override-tensor", "x=CPU"), ("--cpu-moe",)):
+        got, placement = applied(condition(args=args), facts())
+        assert got.status is Answer.YES and placement is None
+        assert f"less the tensors that {args[0]} keeps elsewhere" in got.why
+    by_env = condition(env={"LLAMA_ARG_OVERRIDE_TENSOR": "x=CPU"})
+    assert applied(by_env, facts())[1] is None
+
+
+def test_an_early_death_without_the_backends_device_is_void() -> None:
+    """A server that listed all its devices, none of the asked backend, and then died of a broken model: its library
+    was mapped, but there was nothing that it could have run on."""
+    cpu = SeenDevice("CPU", Backend.CPU, "Xeon", "s0:L5")
+    early: dict[str, Any] = {"ready_at": None, "exchange": None, "mapped_libraries": ("/x/libggml-vulkan.so",)}
+    got, _ = applied(condition(device=""), died_in_load(devices=(cpu,)), **early)
+    assert got.status is Answer.NO and got.why.startswith("no vulkan device: ")
+    listed = SeenDevice("Vulkan0", Backend.VULKAN, "Vega", "s0:L4")
+    assert applied(condition(), died_in_load(devices=(listed, cpu)), **early)[0].status is Answer.YES
+    other = SeenDevice("CUDA0", Backend.CUDA, "P40", "s0:L3")  # an unfinished list
+    assert applied(condition(), died_in_load(devices=(other,)), **early)[0].status is Answer.YES

@@ -272,3 +272,14 @@ def test_no_log_at_all() -> None:
     assert (seen.kind, seen.phase, seen.components) == (OutcomeKind.CRASH, Phase.UNKNOWN, (Component.UNKNOWN,))
     nothing = (Evidence("s0", "stdout", "sha256:", 0, ""), Evidence("s1", "stderr", "sha256:", 0, ""))
     assert judge(record(end=died("SIGSEGV"), evidence=nothing, **EARLY), NO_LOG, NO_ANSWER).phase is Phase.INIT
+
+
+def test_a_load_that_hangs_did_not_hang_in_teardown() -> None:
+    """The server's clean-up after our SIGTERM is in its log, and is not where it hung."""
+    log = facts(
+        model_loaded=None,
+        phases=(PhaseSpan(Phase.LOAD, "s0:L1", "s0:L9"), PhaseSpan(Phase.TEARDOWN, "s0:L10", "s0:L10")),
+        last_phase=Phase.TEARDOWN,
+    )
+    late = record(ready_at=None, exchange=None, timed_out="load", stop_sent_at=40.0)
+    assert judge(late, log, NO_ANSWER).phase is Phase.LOAD

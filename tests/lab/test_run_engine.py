@@ -15,6 +15,7 @@ import jsonschema
 import pytest
 
 from real_parts import llama_server
+from stillruns.act.models import synthetic
 from stillruns.store.verify import verify
 
 ROOT = Path(__file__).parents[2]
@@ -162,8 +163,10 @@ def test_ctrl_c_keeps_the_store(tmp_path: Path) -> None:
     assert "the same command goes on" in text and "Traceback" not in text
     assert not servers(store)
     before = count(store, "run_started")
-    assert stillruns("run", str(place), "--store", str(store)).returncode == 0
+    resumed = stillruns("run", str(place), "--store", str(store))
+    assert resumed.returncode == 0
     assert count(store, "run_started") == before == 1
+    assert f"going on with run {identity(store)}" in resumed.stderr
 
 
 @pytest.mark.engine()
@@ -273,6 +276,12 @@ def count(store: Path, kind: str) -> int:
     )
 
 
+def identity(store: Path) -> str:
+    """The id of the newest run, from the list that a person reads."""
+    listed = stillruns("report", "--list", "--store", str(store)).stdout
+    return listed.splitlines()[-1].split()[0]
+
+
 def servers(store: Path) -> list[str]:
     """Living processes whose command line names this store."""
     found = []
@@ -284,3 +293,48 @@ def servers(store: Path) -> list[str]:
         if str(store) in text and "llama-server" in text:
             found.append(text)
     return found
+
+
+@pytest.mark.engine()
+def test_a_relative_store(tmp_path: Path) -> None:
+    """`--store here` means this folder's `here`, also for the children that start in other folders."""
+    place = spec(tmp_path, trials=1)
+    done = subprocess.run(
+        [*PROGRAM, "run", place.name, "--store", "here"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "here" / "VERSION").is_file()
+
+
+@pytest.mark.engine()
+def test_an_attached_server_is_unverified(tmp_path: Path) -> None:
+    """A server that we did not start shows nothing about itself: what answered is told, in no rate."""
+    server = subprocess.Popen(
+        [str(llama_server()), "-m", str(tiny_model(tmp_path)), "--port", "18433", "-c", "512", "-t", "1", "-np", "1"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        attached = (
+            '[[backend]]\nid = "served"\nbackend = "vulkan"\nruntime = "openai"\nurl = "http://127.0.0.1:18433"'
+        )
+        done = stillruns("run", str(spec(tmp_path, backend=attached)), "--json", "--store", str(tmp_path / "store"))
+        served = next(c for c in json.loads(done.stdout)["cells"] if c["backend"] == "served")
+        assert served["unverified"] == {"passed": 2, "failed": 0}
+        assert (served["applied"], served["unknown"], served["rate"]) == (0, 2, None)
+        assert done.returncode == 0, done.stderr
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def tiny_model(folder: Path) -> Path:
+    """A synthetic model file."""
+    path = folder / "tiny.gguf"
+    synthetic.write(synthetic.parse("synth:llama?layers=4"), path)
+    return path

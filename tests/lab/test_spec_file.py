@@ -119,3 +119,28 @@ def test_stop_rules_that_make_no_sense(text: str) -> None:
     """Bounds of the other kind of rule, and rates that cannot be told apart, are refused."""
     with pytest.raises(SpecError, match=r"\[stop\]"):
         spec_file.parse(SMALLEST + text, Path("x.toml"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'args = ["--port", "8080"]',
+        'args = ["--host", "0.0.0.0"]',
+        'args = ["-v", "--api-key", "k"]',
+        'args = ["--api-prefix", "/x"]',
+        'args = ["-m", "other.gguf"]',
+        'args = ["--list-devices"]',
+        'env = { LLAMA_API_KEY = "k" }',
+    ],
+)
+def test_what_the_harness_needs_cannot_be_set(tmp_path: Path, line: str) -> None:
+    """A server that listens elsewhere, wants a key or ends at once would be counted as a failing backend."""
+    text = GOOD.replace('env = { GGML_VK_VISIBLE_DEVICES = "0" }', line)
+    with pytest.raises(SpecError, match="may not be set in a spec"):
+        load(tmp_path, text)
+
+
+def test_an_axis_cannot_set_it_either(tmp_path: Path) -> None:
+    """The same through the matrix."""
+    with pytest.raises(SpecError, match="may not be set in a spec"):
+        load(tmp_path, GOOD.replace("env.GGML_VK_DISABLE_F16", '"arg.--api-key"'))

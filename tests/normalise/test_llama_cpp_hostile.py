@@ -88,3 +88,76 @@ def test_linear_time(unit: bytes) -> None:
 
     small, large = cost(1500), cost(6000)
     assert large < 10 * small + 0.3
+
+
+STAMPED = (GOLDEN / "vulkan-ngl1-b10068.raw").read_bytes()
+CLAIM = (
+    b"llama_model_load_from_file_impl: using device Vulkan7 (X) - 100 MiB free\n"
+    b"load_tensors: offloaded 5/5 layers to GPU\n"
+    b"load_tensors:      Vulkan7 model buffer size =     0.07 MiB\n"
+    b"llama_context: n_ctx = 4096\n"
+)
+
+
+def used(found: ServerFacts) -> list[str]:
+    """Devices with a `using device` line that counts."""
+    return [d.name for d in found.devices if d.used is not None]
+
+
+def test_texts_of_several_lines_prove_nothing() -> None:
+    """Where lines carry stamps, a line without one is the rest of a name, a template or a prompt: whatever it says,
+    devices in use, layers, buffers and settings are those of the server's own lines."""
+    honest = facts(STAMPED)
+    lines = STAMPED.splitlines(keepends=True)
+    for place in range(1, len(lines), 7):
+        found = facts(b"".join([*lines[:place], CLAIM, *lines[place:]]))
+        assert used(found) == used(honest), place
+        assert {b.device for b in found.buffers} == {b.device for b in honest.buffers}, place
+        assert {k: v for k, (v, _) in found.settings.items()} == {k: v for k, (v, _) in honest.settings.items()}
+
+
+def test_a_model_cannot_name_the_device_without_stamps() -> None:
+    """Before there were stamps, the devices in use were named before the model's own texts are printed: a name or a
+    template that imitates such a line comes too late."""
+    old = (
+        b"llama_model_load_from_file_impl: using device ROCm0 (AMD Radeon RX Vega) - 8112 MiB free\n"
+        b"llama_model_loader: loaded meta data with 3 key-value pairs and 9 tensors from m.gguf (version GGUF V3)\n"
+        b"print_info: arch             = llama\nprint_info: general.name     = x\n" + CLAIM + b"\n"
+        b"load_tensors: loading model tensors, this can take a while... (mmap = true)\n"
+        b"load_tensors: offloading 2 repeating layers to GPU\n"
+        b"load_tensors: offloaded 2/5 layers to GPU\n"
+        b"load_tensors:        ROCm0 model buffer size =     7.00 MiB\n"
+        b"main: chat template, chat_template: x, example_format: 'y\n" + CLAIM.splitlines(keepends=True)[0]
+    )
+    found = facts(old)
+    assert used(found) == ["ROCm0"]
+    assert [b.device for b in found.buffers] == ["ROCm0"]
+
+
+def test_a_second_load_that_names_its_device_before_its_file() -> None:
+    """Builds that fit to memory and name the device before they open the file load twice: the second load's device
+    is in use, not forgotten with the first's."""
+    load_once = (
+        b"llama_model_load_from_file_impl: using device ROCm0 (AMD Radeon RX Vega) - 8112 MiB free\n"
+        b"llama_model_loader: loaded meta data with 3 key-value pairs and 9 tensors from m.gguf (version GGUF V3)\n"
+        b"print_info: arch             = llama\nprint_info: general.name     = x\n"
+        b"load_tensors: loading model tensors, this can take a while... (mmap = true)\n"
+        b"load_tensors: offloaded 2/5 layers to GPU\n"
+    )
+    assert used(facts(load_once * 2)) == ["ROCm0"]
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        'srv    operator(): http: streamed chunk: data: {"prompt":"%s"}',
+        'srv  log_server_r: request:  {"prompt": "%s"}',
+        'srv  log_server_r: response: {"content": "%s"}',
+        'srv  params_from_: converted request: {"prompt":"%s"}',
+    ],
+)
+def test_an_echoed_prompt_is_no_trouble(echo: str) -> None:
+    """At debug level a server prints prompts and answers: an error message in one of them is not the server's."""
+    said = echo % "vk::Queue::submit: ErrorDeviceLost and CUDA error: out of memory"
+    found = facts(STAMPED + b"0.12.000.000 D " + said.encode() + b"\n")
+    assert not found.troubles

@@ -13,12 +13,12 @@ from stillruns import __version__
 from stillruns.errors import ExitCode, StillrunsError
 
 VERBS: dict[str, str] = {
-    "run": "Run a command once under supervision, or a spec's matrix of trials.",
-    "demo": "The main job on what this machine has, in under two minutes.",
+    "run": "Your own command once under supervision, or the experiment that a file describes.",
+    "demo": "The main job on what this machine has; no GPU needed, under two minutes.",
     "selftest": "Inject each kind of fault in each phase and check that it is classified right.",
-    "show": "One trial with its evidence.",
-    "report": "The table of one or more runs.",
-    "verify": "Re-derive every digest in the store.",
+    "show": "One trial: asked, applied, how it ended, and the evidence for each.",
+    "report": "The tables of runs, judged again from their evidence.",
+    "verify": "Re-derive every digest in the store and name what does not match.",
 }
 """Verb -> its line in `stillruns --help`. The verb's module is `stillruns.cli.<verb>`, its command `command`."""
 
@@ -40,7 +40,7 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table of verbs, without importing any of them."""
-        with formatter.section("Verbs"):
+        with formatter.section("Commands"):
             formatter.write_dl(list(VERBS.items()))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -9,6 +11,7 @@ import click
 from stillruns.cli.late import load
 from stillruns.cli.options import common
 from stillruns.errors import UsageError
+from stillruns.report.columns import visible
 
 FAIL_ON = {"crash", "void", "wrong", "refuted"}
 
@@ -22,7 +25,17 @@ class RunCommand(click.Command):
             place = args.index("--")
             ctx.meta["stillruns.command"] = tuple(args[place + 1 :])
             args = args[:place]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, list(args))
+        except click.UsageError as error:
+            if args and not args[0].startswith("-") and not args[0].endswith(".toml"):
+                raise UsageError(forgotten(args)) from error
+            raise
+
+
+def forgotten(words: Sequence[str]) -> str:
+    """One sentence for a command of the user's own that was given without `--`."""
+    return f"put -- before a command of your own: stillruns run -- {visible(shlex.join(words))}"
 
 
 @click.command(cls=RunCommand)
@@ -45,11 +58,16 @@ def command(
     as_json: bool,
     store_dir: Path | None,
 ) -> None:
-    """Run SPEC.toml's matrix of trials, or one command of your own under supervision.
+    """Run your own command once under supervision, or the experiment that SPEC.toml describes.
 
     \b
-    stillruns run spec.toml
     stillruns run -- llama-server -m model.gguf -ngl 99
+    stillruns run spec.toml
+
+    A spec's run that was interrupted goes on when the same command is given again; docs/spec.md has every field.
+
+    Exit 0 when the command was run, or every cell of the spec was decided, whatever it shows; 1 when a cell was not
+    decided, or on what --fail-on names.
     """
     wanted = {word.strip() for word in fail_on.split(",") if word.strip()}
     if wanted - FAIL_ON:
@@ -59,6 +77,8 @@ def command(
         raise UsageError("give a spec (stillruns run spec.toml) or a command (stillruns run -- llama-server ...)")
     if argv is not None and spec is not None:
         raise UsageError("give either a spec, or -- and a command; not both")
+    if spec is not None and not spec.exists() and spec.suffix != ".toml":
+        raise UsageError(f"there is no spec {spec}; {forgotten([str(spec)])} ...")
     if argv is not None and not argv:
         raise UsageError("no command after --; for example: stillruns run -- llama-server -m model.gguf -ngl 99")
     job = load("run_job")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stillruns.cli.output import emit_json, emit_text
+from stillruns.cli.output import emit_json, emit_text, tell
 from stillruns.cli.progress import progress
 from stillruns.errors import ExitCode
 from stillruns.lab import once, preparing, running, spec_file
@@ -33,6 +33,10 @@ def matrix(spec: Path, wanted: set[str], *, new: bool, as_json: bool, store_dir:
         with progress() as shown:
             result = running.run(preparing.prepare(asked, store, shown), store, shown, new=new)
         emit_json(run_json.document(result)) if as_json else emit_text(run_text.text(result))
+    undecided = sum(not c.applied and not c.unverified for c in result.cells)
+    if undecided:
+        cells = "1 cell was" if undecided == 1 else f"{undecided} cells were"
+        tell(f"exit 1: {cells} not decided, since no trial ran under the condition; the note in the table says why")
     return exit_code(result, wanted)
 
 

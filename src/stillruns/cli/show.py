@@ -22,7 +22,8 @@ from stillruns.store.opening import open_store
 def command(trial: str, whole_log: bool, as_json: bool, store_dir: Path | None) -> None:
     """What was asked, what was applied, how it ended, and where each statement comes from.
 
-    TRIAL is a trial's id as `stillruns report --trials` lists it, a unique ending of one (`0007`), or `last`.
+    TRIAL is a trial's id as `stillruns report --trials` lists it, an ending of one (`0007`; where several runs have
+    it, that of the run which `stillruns report` prints), or `last`.
     """
     store = open_store(store_dir, create=False)
     shown = showing.find(store, trial)

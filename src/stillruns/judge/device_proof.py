@@ -152,6 +152,10 @@ def _early(view: TrialView) -> FactorApplied:
                 return yes(
                     asked, device.name, f"{view.died_in()}, before the layer line; it lists {device.name}", device.ref
                 )
+        for device in facts.devices:
+            if device.backend is Backend.CPU:  # it stands last in the server's list of all devices
+                names = ", ".join(d.name for d in facts.devices)
+                return no(asked, names, f"no {asked} device: the server lists {names} and no other", device.ref)
         for loaded, library, ref in facts.backends_loaded:
             if loaded is backend:
                 return yes(
@@ -216,6 +220,8 @@ def _layers(view: TrialView) -> FactorApplied:
         return no(asked, got, text, offload.ref)
     clipped = not isinstance(asked, str) and asked > offload.total
     said = f" ({asked} asked, the model has no more)" if clipped else ""
+    if view.moves_tensors:
+        said += f", less the tensors that {view.moves_tensors} keeps elsewhere"
     return yes(asked, got, f"{got} layers offloaded{said}", offload.ref)
 
 
@@ -275,6 +281,8 @@ def _placement(view: TrialView, backend: FactorApplied) -> Placement | None:
         return None if view.hides("devices") else Placement(0, False, offload.total)
     if offload.offloaded == 0:
         return Placement(0, False, offload.total)
+    if view.moves_tensors:
+        return None
     if offload.offloaded >= offload.total:
         return Placement(offload.total - 1, True, offload.total)
     if offload.repeating is None:

@@ -6,6 +6,8 @@ offloaded layers and used no device is told so whatever it prints.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stillruns.judge import applied, outcome
 from stillruns.judge.device_proof import used_devices
 from stillruns.judge.user_command import UserCommand
@@ -45,8 +47,23 @@ def judge(
         stopped_by_us=record.end is not None and record.end.stopped_by_us is not None,
         tokens_per_second=speed(facts, answered),
         seconds=record.end.seconds if record.end else record.sighting.ended_at,
+        next_step=_next_step(facts) if known and proof.status is Answer.NO else "",
         notes=record.notes,
         refs=tuple(dict.fromkeys(ref for ref in refs if ref)),
+    )
+
+
+def _next_step(facts: ServerFacts | Absence) -> str:
+    """What to look at when the command ran on the CPU; empty when it used a device."""
+    if not isinstance(facts, ServerFacts) or used_devices(facts):
+        return ""
+    listed = [d.name for d in facts.devices if d.backend is not Backend.CPU]
+    if listed:
+        return f"the server lists {', '.join(listed)} and used none; name one with --device {listed[0]}"
+    return (
+        "the server lists no GPU; see whether this build has the backend, a driver is installed, and this user may "
+        "open /dev/dri/renderD*, /dev/kfd or /dev/nvidia* (a software Vulkan driver is listed only with "
+        "GGML_VK_VISIBLE_DEVICES=0)"
     )
 
 
@@ -66,12 +83,33 @@ def _applied(command: UserCommand, record: TrialRecord, facts: ServerFacts | Abs
     if command.asked.get("device", "") not in _OFF:
         wanted.add("device")
     factors = {name: factor for name, factor in proof.factors.items() if name in wanted}
+    _say_what_was_asked(factors, command, record, facts)
     if layers is None and isinstance(facts, ServerFacts) and isinstance(facts.offload, Offload):
         where = f"{facts.offload.offloaded}/{facts.offload.total} layers offloaded, as the runtime chose"
         chosen = f"{facts.offload.offloaded}/{facts.offload.total}"
         if condition.backend is not Backend.CPU:
             factors["gpu_layers"] = FactorApplied(Answer.YES, "runtime's choice", chosen, where, (facts.offload.ref,))
     return Applied.of(factors)
+
+
+def _say_what_was_asked(
+    factors: dict[str, FactorApplied], command: UserCommand, record: TrialRecord, facts: ServerFacts | Absence
+) -> None:
+    """The words of the command where the condition had to assume something; a model that was named but not loaded is
+    not said to be loaded."""
+    backend, layers = factors.get("backend"), command.layers
+    if backend and "device" not in command.asked and layers not in (None, 0) and backend.asked == "cpu":
+        why = "it ended before its log names a device in use" if backend.status is Answer.UNKNOWN else backend.why
+        factors["backend"] = replace(backend, asked="a GPU", why=why)
+    offload = factors.get("gpu_layers")
+    if offload and offload.status is Answer.UNKNOWN:
+        factors["gpu_layers"] = replace(offload, got=None, why="its log does not tell the layers")
+    model = factors.get("model")
+    loaded = record.sighting.ready_at is not None or (
+        isinstance(facts, ServerFacts) and facts.model_loaded is not None
+    )
+    if model and model.status is Answer.YES and not loaded:
+        factors["model"] = replace(model, got="as on the command line; its log does not say that it was loaded")
 
 
 def _condition(command: UserCommand, facts: ServerFacts | Absence) -> Condition:

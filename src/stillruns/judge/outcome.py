@@ -106,13 +106,15 @@ class _Seen:
         return shown and facts is not None and facts.lines == 0 and facts.last_phase is Phase.UNKNOWN
 
     def log_phase(self) -> Phase:
-        """The phase that the log reached; a clean-up after a failed load is not where it failed."""
+        """The phase that the log reached; a clean-up after a failed load, or after our stop at the load's deadline,
+        is not where it failed."""
         if self.facts is None:
             streams = [e.bytes for e in self.record.evidence if e.kind in ("stdout", "stderr")]
             return Phase.INIT if streams and not any(streams) and not self.ready else Phase.UNKNOWN
         if self._silent and not self.ready:
             return Phase.INIT  # not one line: the first comes with the command line and the devices
-        if self.facts.last_phase is not Phase.TEARDOWN or self.record.sighting.stop_sent_at is not None:
+        stopped = self.record.sighting.stop_sent_at is not None and self.record.sighting.timed_out != "load"
+        if self.facts.last_phase is not Phase.TEARDOWN or stopped:
             return self.facts.last_phase
         spans = [s.phase for s in self.facts.phases if s.phase is not Phase.TEARDOWN]
         return spans[-1] if spans else self.facts.last_phase

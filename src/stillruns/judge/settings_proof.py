@@ -13,6 +13,7 @@ from stillruns.judge.trial_view import TrialView, file_name, no, unknown, yes
 from stillruns.model.applied import FactorApplied
 from stillruns.model.engine import Engine
 from stillruns.model.evidence import Ref
+from stillruns.model.exchange import Exchange
 
 _PADS = (32, 256)
 """llama.cpp rounds the context up to a multiple of 256 (seen in b10068 and b10434: 300 becomes 512), older builds to
@@ -42,7 +43,18 @@ def prove(view: TrialView, engine: Engine | None) -> dict[str, FactorApplied]:
         factor = judge(view)
         if factor is not None:
             factors[name] = factor
+    exchange = view.record.exchange
+    if exchange is not None and exchange.status is not None and 400 <= exchange.status < 500:
+        factors["request"] = _refused(exchange)
     return factors
+
+
+def _refused(exchange: Exchange) -> FactorApplied:
+    """A status of 4xx says that the asker is at fault (RFC 9110, 15.5): a prompt longer than the context, a key that
+    is missing. Nothing was evaluated, so nothing failed."""
+    status = f"HTTP {exchange.status}"
+    said = exchange.error.removeprefix(f"{status}: ") or "it says no more"
+    return no("one completion", status, f"the request was refused with {status}: {said}")
 
 
 def _binary(view: TrialView, engine: Engine | None) -> FactorApplied:

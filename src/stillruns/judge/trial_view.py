@@ -25,6 +25,14 @@ LIBRARIES: dict[Backend, tuple[str, ...]] = {
 """A backend's libraries have names that begin so; a mapped one shows that it was loaded, never that it worked."""
 
 
+_MOVES_TENSORS = frozenset(
+    """
+    -ot --override-tensor -cmoe --cpu-moe -ncmoe --n-cpu-moe
+    LLAMA_ARG_OVERRIDE_TENSOR LLAMA_ARG_CPU_MOE LLAMA_ARG_N_CPU_MOE
+    """.split()
+)
+
+
 @dataclass(frozen=True, slots=True)
 class TrialView:
     """A condition, the log's facts (None when there is no log to read) and the raw record of one trial."""
@@ -55,6 +63,13 @@ class TrialView:
     def hides(self, *names: str) -> bool:
         """Whether the log's verbosity leaves out any of these (`offload`, `buffers`, `devices`)."""
         return self.facts is not None and any(name in self.facts.hidden for name in names)
+
+    @property
+    def moves_tensors(self) -> str:
+        """The option or variable that keeps tensors off the device whatever the layers say, or empty. Then the line
+        `offloaded N/M layers` does not tell the placement."""
+        words = (*self.record.argv, *self.record.env)
+        return next((word for word in words if word.split("=", 1)[0] in _MOVES_TENSORS), "")
 
     def option(self, *names: str) -> str | None:
         """The value that follows the last of these flags on the command line; empty when none follows, None when

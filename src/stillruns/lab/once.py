@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import shlex
+import shutil
 import signal
 import socket
 import sys
@@ -15,7 +17,8 @@ from types import FrameType
 
 from stillruns.act import trial
 from stillruns.act.life import Ask
-from stillruns.errors import UsageError
+from stillruns.act.runtimes.llama_cpp import NAME, LlamaCpp
+from stillruns.errors import EnvironmentLacks, UsageError
 from stillruns.judge import once as judge_once
 from stillruns.judge import user_command
 from stillruns.judge.user_command import UserCommand
@@ -64,23 +67,40 @@ def run(argv: tuple[str, ...], store: Store, *, keep_running: bool = False, as_i
     with store.writer() as writer, store.hold(identity):
         writer.append("run_started", identity, {**body, "spec": spec, "spec_sha256": spec_digest(spec)})
         writer.append("trial_started", identity, {"trial": name, "cell": "once", "index": 0})
-        with _until_stopped() as stop:
-            record = trial.supervise(
-                argv,
-                {**env, **added},
-                store.spool(name),
-                shelf(store),
-                trial=name,
-                run=identity,
-                ask=ask,
-                timeouts=Timeouts(),
-                stop=stop,
-                echo=_echo,
-            )
+        try:
+            with _until_stopped() as stop:
+                record = trial.supervise(
+                    argv,
+                    {**env, **added},
+                    store.spool(name),
+                    shelf(store),
+                    trial=name,
+                    run=identity,
+                    ask=ask,
+                    timeouts=Timeouts(),
+                    stop=stop,
+                    echo=_echo,
+                )
+        except EnvironmentLacks as error:
+            lost: dict[str, object] = {"trial": name, "cell": "once", "reason": str(error)}
+            writer.append("trial_interrupted", identity, lost)
+            writer.append("run_ended", identity, {"trials": 0})
+            raise EnvironmentLacks(f"{error}{_elsewhere(argv, env)}") from error
         record = dataclasses.replace(record, cell="once", env=listed({**env, **added}))
         writer.append("trial_ended", identity, {"trial": name, "record": encode_trial(record)})
         writer.append("run_ended", identity, {"trials": 1})
     return judged(store, record, body)
+
+
+def _elsewhere(argv: tuple[str, ...], env: Mapping[str, str]) -> str:
+    """Where the llama-server is that specs and the demo would take, for who names one that is not on PATH."""
+    if argv[0] != NAME or shutil.which(NAME, path=env.get("PATH", os.defpath)):
+        return ""
+    try:
+        found = LlamaCpp().find("", env)
+    except EnvironmentLacks:
+        return ""
+    return f"; {shlex.quote(found.binary)} is here ({found.found_by})"
 
 
 def judged(store: Store, record: TrialRecord, body: Mapping[str, object]) -> OnceResult:

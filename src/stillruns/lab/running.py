@@ -71,7 +71,8 @@ class Run:
         """One uncounted trial a cold shader cache: compiling shaders is not what a trial measures."""
         for plan in reference.cold(self.prepared):
             self.progress.note(
-                f"warming the shader cache of {plan.condition.backend_id} with one trial (not counted)"
+                f"warming the shader cache of {plan.condition.backend_id} with one trial (not counted; it can take a "
+                "minute or more)"
             )
             record = self._execute(plan, warming=True)
             reference.mark_warm(self.prepared, plan, record)
@@ -151,12 +152,15 @@ def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = Fal
         with store.hold(identity), _signals():
             job = Run(prepared, store, writer, identity, progress)
             _report_interrupted(job)
+            if job.judged.verdicts:
+                progress.note(f"going on with run {identity}: {len(job.judged.verdicts)} trials are there already")
             try:
                 job.go_on()
             except KeyboardInterrupt:
                 writer.append("run_paused", identity, {"reason": "Ctrl-C"})
                 raise Interrupted(
-                    f"stopped by Ctrl-C; {len(job.judged.verdicts)} trials are kept, and the same command goes on"
+                    f"stopped by Ctrl-C; what ran is kept ({len(job.judged.verdicts)} trials), and the same command "
+                    "goes on from there"
                 ) from None
             writer.append("run_ended", identity, {"trials": len(job.judged.verdicts)})
     return judge_run(store, identity)

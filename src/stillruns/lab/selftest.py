@@ -10,7 +10,7 @@ from pathlib import Path
 from stillruns.act import orphans
 from stillruns.act.shim import build, faults
 from stillruns.act.shim.faults import Fault
-from stillruns.errors import EnvironmentLacks
+from stillruns.errors import EnvironmentLacks, UsageError
 from stillruns.lab import demo, engines, running, spec_file
 from stillruns.lab.preparing import Prepared, prepare
 from stillruns.lab.progress import Progress
@@ -40,17 +40,13 @@ def run(
 ) -> SelftestResult:
     """Inject every fault that makes sense on `backend` (of the named kinds and phases; all when empty).
 
-    Raises EnvironmentLacks without a llama-server, a C compiler, or the backend.
+    Raises UsageError for a kind or phase that is none, EnvironmentLacks without a llama-server, a C compiler, or the
+    backend.
     """
+    chosen = _chosen(backend, kinds, phases)
     shim = build.build(None, store.cache_dir("shim"))
-    side, skipped = _side(store, progress, backend, environ)
-    chosen = [
-        f
-        for f in faults.FAULTS
-        if (f.needs == "any" or f.needs == backend.value)
-        and (not kinds or f.kind in kinds)
-        and (not phases or f.phase.value in phases)
-    ]
+    side = _side(store, progress, backend, environ)
+    skipped = _skipped(backend, kinds, phases)
     base = prepare(_spec(side), store, progress, environ)
     logs = store.cache_dir("fault-logs")
     prepared = _with_faults(base, chosen, shim, logs)
@@ -70,18 +66,46 @@ def run(
     return SelftestResult(result.run, tuple(judged), tuple(skipped), engine.binary, engine.version, engine.sha256)
 
 
-def _side(
-    store: Store, progress: Progress, backend: Backend, environ: Mapping[str, str]
-) -> tuple[BackendSpec, list[str]]:
+def _matching(kinds: Sequence[str], phases: Sequence[str]) -> list[Fault]:
+    return [f for f in faults.FAULTS if (not kinds or f.kind in kinds) and (not phases or f.phase.value in phases)]
+
+
+def _chosen(backend: Backend, kinds: Sequence[str], phases: Sequence[str]) -> list[Fault]:
+    """What is to be injected; never nothing, since nothing wrong of nothing would look like success."""
+    for name, given, known in (
+        ("kind", kinds, {f.kind for f in faults.FAULTS}),
+        ("phase", phases, {f.phase.value for f in faults.FAULTS}),
+    ):
+        if set(given) - known:
+            raise UsageError(
+                f"--{name} knows {', '.join(sorted(known))}; not {', '.join(sorted(set(given) - known))}"
+            )
+    chosen = [f for f in _matching(kinds, phases) if f.needs in ("any", backend.value)]
+    if not chosen:
+        others = sorted({f.needs for f in _matching(kinds, phases)})
+        hint = f"; try --backend {others[0]}" if others else ", since that kind makes no sense in that phase"
+        raise UsageError(f"no such fault can be injected with --backend {backend.value}{hint}")
+    return chosen
+
+
+def _skipped(backend: Backend, kinds: Sequence[str], phases: Sequence[str]) -> list[str]:
+    lacking = [f for f in _matching(kinds, phases) if f.needs not in ("any", backend.value)]
+    if not lacking:
+        return []
+    names = ", ".join(f.id for f in lacking)
+    return [f"{names} (--backend {lacking[0].needs} injects them into a {lacking[0].needs.capitalize()} device)"]
+
+
+def _side(store: Store, progress: Progress, backend: Backend, environ: Mapping[str, str]) -> BackendSpec:
     if backend is Backend.CPU:
-        return BackendSpec(id="cpu", backend=Backend.CPU), ["faults that need a Vulkan device: --backend vulkan"]
+        return BackendSpec(id="cpu", backend=Backend.CPU)
     plain = BackendSpec(id=backend.value, backend=backend)
     if engines.question(plain, store, environ).backend.device:
-        return plain, []
+        return plain
     if backend is Backend.VULKAN:
         software = demo.software_vulkan(store, environ, progress)
         if software is not None:
-            return software, []
+            return software
     raise EnvironmentLacks(f"no {backend.value} device is listed here, so no fault can be injected into one")
 
 

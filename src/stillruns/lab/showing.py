@@ -29,7 +29,11 @@ class Shown:
 
 
 def find(store: Store, name: str) -> Shown:
-    """The trial of that id, or of that unique ending; `last` is the newest. Raises UsageError when there is none."""
+    """The trial of that id, or of that ending (unique in the store, or in the run that `report` prints); `last` is
+    the newest.
+
+    Raises UsageError when there is none, and for a trial that was interrupted: it left nothing to show.
+    """
     record = decode_trial(_find_record(store, name).body["record"])
     verdict = _verdict(store, record)
     refs = list(dict.fromkeys(_refs(verdict)))[:EXCERPTS]
@@ -61,13 +65,33 @@ def _find_record(store: Store, name: str) -> Record:
             found[trial] = record
     if name == "last" and last is not None:
         return last
-    if len(found) == 1:
-        return next(iter(found.values()))
+    fitting = list(found.values())
+    if len(fitting) > 1:
+        matrices = [r.run for r in store.records(kind="run_started") if r.body.get("form") != "once"]
+        here = [record for record in fitting if record.run in matrices[-1:]]
+        fitting = here if len(here) == 1 else fitting
+    if len(fitting) == 1:
+        return fitting[0]
     if found:
-        raise UsageError(
-            f"{name} is the ending of {len(found)} trials: {', '.join(sorted(found)[-5:])}; give more of it"
-        )
-    raise UsageError(f"no trial {name} in {store.path}; stillruns report --trials lists them")
+        few = sorted(found)[-5:]
+        more = "" if len(few) == len(found) else f" and {len(found) - len(few)} older"
+        raise UsageError(f"{name} is the ending of {len(found)} trials: {', '.join(few)}{more}; give more of it")
+    raise UsageError(_no_trial(store, name))
+
+
+def _no_trial(store: Store, name: str) -> str:
+    """Why a trial cannot be shown: it was begun and has no end, or there is none of that name."""
+    if name == "last":
+        return f"the store {store.path} holds no trial; start one with: stillruns demo"
+    begun = [r for r in store.records(kind="trial_started") if str(r.body["trial"]).endswith(name)]
+    if not begun:
+        return f"no trial {name} in {store.path}; stillruns report --trials lists them"
+    trial = str(begun[-1].body["trial"])
+    for record in store.records(kind="trial_interrupted"):
+        if record.body["trial"] == trial:
+            reason = record.body.get("reason") or "for an unknown reason"
+            return f"trial {trial} was interrupted ({reason}) and left no evidence; there is nothing to show"
+    return f"trial {trial} was started and has no end: it runs now, or its harness died; there is nothing to show yet"
 
 
 def _verdict(store: Store, record: TrialRecord) -> TrialVerdict:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from stillruns.errors import SpecError
+from stillruns.lab.spec_taken import refuse_taken
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.condition import Layers
 from stillruns.model.spec import AxisValue, BackendSpec, Decide, HypothesisSpec, Spec, StopRule, Timeouts
@@ -110,7 +111,9 @@ def load(path: Path) -> Spec:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise SpecError(f"cannot read the spec {path}: {(error.strerror or str(error)).lower()}") from error
+    except UnicodeDecodeError as error:
         raise SpecError(f"cannot read the spec {path}: {error}; give a TOML file in UTF-8") from error
     return parse(text, path)
 
@@ -210,6 +213,9 @@ def _backend(table: _Backend, path: Path) -> BackendSpec:
         )
     if any(not _ENV_NAME.match(name) or "\0" in value for name, value in table.env.items()):
         raise SpecError(f"{place}: env has a name or value that no process can be given")
+    if runtime is Runtime.LLAMA_CPP:
+        for word in (*table.args, *table.env):
+            refuse_taken(word, place)
     binary = table.binary
     if binary and "/" in binary:
         binary = str((path.parent / Path(binary).expanduser()).resolve())
@@ -294,6 +300,8 @@ def _axes(table: dict[str, Any], path: Path) -> dict[str, tuple[AxisValue, ...]]
             raise SpecError(f"{path}: matrix.{name} must be a list of at least one value")
         if not all(isinstance(v, (str, int, float, bool)) for v in values):
             raise SpecError(f"{path}: matrix.{name} may hold texts, numbers and true/false only")
+        if name.startswith(("env.", "arg.")):
+            refuse_taken(name[4:], f"{path}: matrix")
         axes[name] = tuple(values)
     return axes
 

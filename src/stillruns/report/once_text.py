@@ -11,7 +11,7 @@ from stillruns.model.applied import Answer
 from stillruns.model.once_result import OnceResult
 from stillruns.model.outcome import OutcomeKind
 from stillruns.report.columns import visible
-from stillruns.report.numbers import rounded
+from stillruns.report.numbers import rounded, significant
 
 LINES = 60
 EXCERPTS = 16
@@ -22,15 +22,14 @@ def markdown(result: OnceResult) -> str:
     """What was asked, what was applied, how it ended, and the lines that tell; never more than 60 lines."""
     lines = [f"### {headline(result)}", ""]
     lines += ["```", *_wrapped(shlex.join(result.argv)), "```", ""]
-    lines.append(
-        f"- program: {_code(result.program or 'not a llama.cpp program')} {visible(result.version)}".rstrip()
-    )
+    program = f"{_code(result.program)} {visible(result.version)}".rstrip() if result.program else "no llama.cpp one"
+    lines.append(f"- program: {program}")
     lines += [f"- device listed: {visible(device)}" for device in result.devices[:6]]
     lines.append(f"- ended: {ending(result)}")
     if result.outcome.components:
         lines.append(f"- candidates: {', '.join(c.value for c in result.outcome.components)}")
     if result.tokens_per_second is not None:
-        lines.append(f"- speed: {result.tokens_per_second:.3g} tokens/s of evaluation time")
+        lines.append(f"- speed: {significant(result.tokens_per_second)} tokens/s of evaluation time")
     if result.added:
         added = " ".join(f"{k}={v}" for k, v in result.added.items())
         lines.append(f"- added to the environment by stillruns, so that the load lines are printed: {_code(added)}")
@@ -44,8 +43,9 @@ def markdown(result: OnceResult) -> str:
     if result.explanation:
         lines += ["", visible(result.explanation)]
     if result.next_step:
-        lines += ["", f"Next: {visible(result.next_step)}"]
-    lines += ["", "```", *_excerpts(result), "```"]
+        lines += ["", f"Next: {visible(result.next_step).rstrip('.')}."]
+    excerpts = _excerpts(result)
+    lines += ["", "```", *excerpts, "```"] if excerpts else ["", "No line of its output tells more."]
     lines += ["", f"Evidence: `stillruns show {result.trial}`"]
     return "\n".join(_bounded(lines)) + "\n"
 
@@ -108,7 +108,7 @@ def _wrapped(text: str) -> list[str]:
 
 def _excerpts(result: OnceResult) -> list[str]:
     shown = [f"{ref} {visible(text)[:WIDTH]}" for ref, text in list(result.excerpts.items())[:EXCERPTS]]
-    return [line.replace("```", "'''") for line in shown] or ["no line of its output tells more"]
+    return [line.replace("```", "'''") for line in shown]
 
 
 def _code(text: str) -> str:

@@ -9,6 +9,7 @@ from stillruns.model.cell import Cell, Speed
 from stillruns.model.rate import Rate
 from stillruns.model.run_result import RunResult
 from stillruns.report.columns import columns, visible
+from stillruns.report.numbers import significant
 
 HEADINGS = ("backend", "layers", "applied", "pass", "failure rate (95 %)", "tok/s", "output", "note")
 
@@ -18,13 +19,14 @@ def text(result: RunResult, *, trials: bool = False) -> str:
     lines = [f"run {result.run}  {visible(result.name)}"]
     if result.question:
         lines.append(visible(result.question))
-    lines += ["", *table(result.cells), ""]
-    lines += [f"{warning.kind}: {visible(warning.text)}" for warning in result.warnings]
+    lines += ["", *table(result.cells)]
     if trials:
         lines += ["", *trial_lines(result)]
+    lines.append("")
+    lines += [f"{warning.kind}: {visible(warning.text)}" for warning in result.warnings]
     if not result.complete:
         lines.append("incomplete: run the same spec again to go on where it stopped")
-    lines.append("evidence: stillruns show TRIAL  (stillruns report --trials lists the trials)")
+    lines.append("evidence: stillruns report --trials lists the trials, stillruns show TRIAL shows one")
     return "\n".join(lines) + "\n"
 
 
@@ -71,7 +73,7 @@ def rate(value: Rate | None) -> str:
 
 def speed(value: Speed | None) -> str:
     """The median, three significant digits."""
-    return "-" if value is None else f"{value.median:.3g}" if value.median < 1000 else f"{value.median:.0f}"
+    return "-" if value is None else significant(value.median)
 
 
 def output(value: OutputVerdict | None) -> str:

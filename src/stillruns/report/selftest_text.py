@@ -13,12 +13,12 @@ from stillruns.report.numbers import rounded
 
 def text(result: SelftestResult) -> str:
     """One line a fault, the wrong ones last and marked, and the count."""
-    rows = [["fault", "expected", "judged", "", "detail"]]
-    for entry in sorted(result.results, key=lambda e: not e.right, reverse=False):
+    rows = [["fault", "expected", "judged", "verdict", "detail"]]
+    for entry in sorted(result.results, key=lambda e: not e.right):
         rows.append([entry.fault, entry.expected, entry.judged, "right" if entry.right else "WRONG", _detail(entry)])
     right = sum(e.right for e in result.results)
     lines = [*columns(rows), ""]
-    lines += [f"not injected here: {visible(s)}" for s in result.skipped]
+    lines += [f"not injected: {visible(s)}" for s in result.skipped]
     lines.append(f"{right} of {len(result.results)} faults were recognised ({visible(result.engine)})")
     return "\n".join(lines) + "\n"
 

@@ -6,10 +6,14 @@ import shlex
 from collections.abc import Mapping
 
 from stillruns.model.absence import Absence
+from stillruns.model.applied import FactorApplied
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
 from stillruns.report.columns import columns, visible
+
+SAME = 16
+"""Characters up to which a value is printed as asked and as seen even where both are equal."""
 
 
 def text(record: TrialRecord, verdict: TrialVerdict, excerpts: Mapping[str, str], paths: Mapping[str, str]) -> str:
@@ -28,15 +32,16 @@ def text(record: TrialRecord, verdict: TrialVerdict, excerpts: Mapping[str, str]
     if verdict.outcome.components:
         lines.append(f"at fault {', '.join(c.value for c in verdict.outcome.components)} (candidates)")
     lines.append(f"applied  {verdict.applied.status.value}: {visible(verdict.applied.why)}")
-    rows = [
-        [f"  {name}", factor.status.value, f"asked {factor.asked}", f"got {factor.got or '-'}", " ".join(factor.refs)]
+    rows = [["  ", "applied", "asked", "seen", "where"]]
+    rows += [
+        [f"  {name}", factor.status.value, factor.asked, _seen(factor), " ".join(factor.refs)]
         for name, factor in verdict.applied.factors.items()
     ]
-    lines += columns(rows) if rows else []
+    lines += columns(rows) if len(rows) > 1 else []
     if verdict.agreement is not None:
         lines.append(f"output   {verdict.agreement.verdict.value}: {visible(verdict.agreement.why)}")
     if isinstance(record.core, Absence):
-        lines.append(f"core     {record.core.reason.value}: {visible(record.core.detail)}")
+        lines.append(f"core     none: {visible(record.core.detail or record.core.reason.value)}")
     else:
         place = f"{record.core.module}+{record.core.offset:#x}" if record.core.module else "in no mapped file"
         lines.append(f"core     {record.core.signal} at {visible(place)}")
@@ -44,7 +49,14 @@ def text(record: TrialRecord, verdict: TrialVerdict, excerpts: Mapping[str, str]
     lines += [f"  {ref:<8} {visible(line)}" for ref, line in excerpts.items()] or ["  none"]
     lines += ["", "evidence:"]
     lines += columns(
-        [[f"  {e.id}", e.kind, f"{e.bytes} bytes", paths.get(e.id, e.sha256), e.source] for e in record.evidence]
+        [[f"  {e.id}", e.kind, f"{e.bytes} bytes", paths.get(e.id, e.sha256)] for e in record.evidence]
     ) or ["  none"]
     lines += [f"note     {visible(note)}" for note in record.notes]
     return "\n".join(lines) + "\n"
+
+
+def _seen(factor: FactorApplied) -> str:
+    """What the evidence shows; a long value that is the asked one is not said twice."""
+    if factor.got is None:
+        return "-"
+    return "the same" if factor.got == factor.asked and len(factor.got) > SAME else factor.got

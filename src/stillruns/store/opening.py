@@ -32,7 +32,7 @@ def open_store(path: Path | None, *, create: bool = True) -> Store:
     Raises StoreError when there is no store or the folder holds something else, StoreNewer for one of a newer
     program.
     """
-    path = path or default_path()
+    path = (path or default_path()).absolute()  # children start in other folders
     version = read_version(path)
     if version is None:
         if not create:

@@ -31,6 +31,15 @@ from stillruns.normalise.logs.matcher import best_pattern, pattern_table, rule_t
 from stillruns.normalise.logs.prefix import strip
 from stillruns.normalise.logs.reader import lines, visible
 
+DECIDING = frozenset(
+    """
+    device_used gguf load_tensors offload_repeating offload_output offloaded buffer setting flash_attention
+    model_loaded listening system_info build verbosity
+    """.split()
+)
+"""What `applied` rests on. In a log with time stamps each such line has one; a line without is the rest of a text of
+several lines (a model's name, a chat template, a prompt), which can say anything."""
+
 
 def read(
     data: bytes,
@@ -59,7 +68,10 @@ def read(
                 continue
             seen.add(rule.event)
             if rule.event == "metadata":
+                state.metadata(stripped.text)
                 break
+            if state.stamped and stripped.form == "plain" and rule.event in DECIDING:
+                continue
             fields = {key: value for key, value in match.groupdict().items() if value is not None}
             state.take(Event(rule.event, fields, ref, stripped.text, rule.id, stripped.seconds), rule.phase)
         else:

@@ -16,6 +16,7 @@ class Load:
 
     path: str = ""
     tensors: bool = False
+    begun: bool = False
     repeating: int | None = None
     output: bool | None = None
     offloaded: tuple[int, int, Ref] | None = None
@@ -23,6 +24,13 @@ class Load:
     settings: dict[str, tuple[str, Ref]] = field(default_factory=dict)
     overflow: dict[str, int] = field(default_factory=dict)
     beyond: bool = False
+
+    def begin_tensors(self) -> None:
+        """The load of the tensors begins: what looked like its lines before was a text of the model's."""
+        if not self.begun:
+            self.repeating = self.output = self.offloaded = None
+            self.buffers.clear()
+        self.begun = self.tensors = True
 
     def offload_or_absence(self, lines: int, quiet: bool, cut: bool, phase: Phase) -> Offload | Absence:
         """The layers as printed, or why they are not there.

@@ -42,6 +42,10 @@ _AFTER_LOAD = {
     "request_start",
 }
 _PURPOSES = {"model": "model", "KV": "kv", "compute": "compute", "output": "output", "RS": "rs", "input": "compute"}
+_DESCRIBES = tuple(
+    f"{where}: {what}" for where in ("print_info", "llm_load_print_meta") for what in ("arch ", "general.name")
+)
+_MAX_AWAITING = 64
 _MAX_TROUBLES = 200
 """A flood of one error keeps its first lines; how many more there were is a note."""
 
@@ -70,6 +74,8 @@ class State:
     clean_end: Ref | None = None
     cut_at: Ref | None = None
     second_interrupt: bool = False
+    described: bool = False
+    awaiting: list[Event] = field(default_factory=list)
     prompt_open: bool = False
     loads: int = 0
     notes: list[str] = field(default_factory=list)
@@ -82,6 +88,11 @@ class State:
         """The prefix of a line: time stamps mark the newer builds, levels tell what is shown at all."""
         self.stamped = self.stamped or form == "stamp"
         self.informs = self.informs or level in ("I", "D")
+
+    def metadata(self, text: str) -> None:
+        """A line that tells what stands in the model. Its name comes after its architecture, and the devices of this
+        load before both."""
+        self.described = self.described or text.startswith(_DESCRIBES)
 
     def quiet(self) -> bool:
         """Whether the verbosity hides the load's lines (below 4 on builds with time stamps, b9246 and later)."""
@@ -193,17 +204,21 @@ def _gguf(state: State, event: Event) -> None:
         state.notes.append("a second model is loaded too (draft or projector); its lines are left out")
         return
     state.side_load = False
+    state.described = False
     state.loads += 1
     if state.loads > 1:
         kept = {key: value for key, value in state.load.settings.items() if key == "n_threads"}
         state.load = Load(path=path, settings=kept, overflow=state.load.overflow)
         state.seen.forget_used()
+    for waiting in state.awaiting:
+        state.seen.used(waiting)
+    state.awaiting.clear()
     state.load.path = path
 
 
 def _load_tensors(state: State, event: Event) -> None:
     if not state.side_load:
-        state.load.tensors = True
+        state.load.begin_tensors()
         if "load_mode" in event.fields:
             state.load.settings["load_mode"] = (event.fields["load_mode"], event.ref)
 
@@ -294,7 +309,14 @@ def _gpu_error_where(state: State, event: Event) -> None:
 
 
 def _device_used(state: State, event: Event) -> None:
-    if not state.side_load:
+    """Printed before the model is described. Later it is the beginning of the next load (builds that name the device
+    before they open the file), or a text of the model's that imitates it: the next load's head tells."""
+    if state.side_load:
+        return
+    if state.described or state.load.tensors:
+        state.awaiting.append(event)
+        del state.awaiting[:-_MAX_AWAITING]
+    else:
         state.seen.used(event)
 
 

