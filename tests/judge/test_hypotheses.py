@@ -243,7 +243,7 @@ def test_badly_posed() -> None:
 def test_work_is_bounded() -> None:
     """A quadratic expression over many cells ends, undecided."""
     pairs = "any(a.failed > 0 and b.failed > 0 and a.passed > b.passed for a in cells for b in cells)"
-    found = claim(pairs, pairs, *[cell(layers=i) for i in range(600)])
+    found = claim(pairs, pairs, *[cell(layers=i) for i in range(400)])
     assert found.verdict is ClaimVerdict.INCONCLUSIVE
     assert "too many cells" in found.why
 
@@ -252,7 +252,7 @@ COUNTS = st.tuples(st.integers(0, 12), st.integers(0, 12), st.integers(0, 3))
 POSED = st.sampled_from([UNUSABLE, WORSE])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(POSED, COUNTS, COUNTS, st.randoms(use_true_random=False))
 def test_order_of_trials_changes_no_verdict(
     posed: tuple[str, str], a: tuple[int, ...], b: tuple[int, ...], shuffler: random.Random
@@ -268,7 +268,7 @@ def test_order_of_trials_changes_no_verdict(
     assert replace(first, evidence=()) == replace(second, evidence=())
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(POSED, COUNTS, COUNTS, st.integers(1, 3))
 def test_void_trials_change_no_verdict(
     posed: tuple[str, str], a: tuple[int, ...], b: tuple[int, ...], more: int
@@ -281,7 +281,7 @@ def test_void_trials_change_no_verdict(
     assert [c.rate for c in first.counts] == [c.rate for c in second.counts]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(POSED, COUNTS, COUNTS, st.integers(1, 12), st.booleans())
 def test_agreeing_trials_never_flip_a_verdict(
     posed: tuple[str, str], a: tuple[int, ...], b: tuple[int, ...], more: int, fixed: bool

@@ -13,6 +13,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from stillruns.catalogue.forms import (
+    read_hypothesis,
     read_issue,
     read_pattern,
     read_rule,
@@ -23,6 +24,7 @@ from stillruns.catalogue.forms import (
 from stillruns.errors import CatalogueError
 from stillruns.model.backend import Runtime
 from stillruns.model.pattern import CrashPattern, GrammarRule
+from stillruns.model.stock_hypothesis import StockHypothesis
 from stillruns.model.workaround import KnownIssue, Workaround
 
 if TYPE_CHECKING:
@@ -77,6 +79,14 @@ def known_issues() -> tuple[KnownIssue, ...]:
     found = [read_issue(f, entry) for f in _files("known_issues") for entry in table(f, _parse(f), "issue")]
     unique("known issues", found)
     return tuple(sorted(found, key=lambda issue: issue.id))
+
+
+@cache
+def hypotheses() -> tuple[StockHypothesis, ...]:
+    """The library of hypotheses, in file order."""
+    found = [read_hypothesis(f, entry) for f in _files("hypotheses") for entry in table(f, _parse(f), "hypothesis")]
+    unique("hypotheses", found)
+    return tuple(found)
 
 
 def _files(prefix: str) -> list[str]:

@@ -18,6 +18,7 @@ VERBS: dict[str, str] = {
     "selftest": "Inject each kind of fault in each phase and check that it is classified right.",
     "show": "One trial: asked, applied, how it ended, and the evidence for each.",
     "report": "The tables of runs, judged again from their evidence.",
+    "claims": "What the trials say about each hypothesis.",
     "verify": "Re-derive every digest in the store and name what does not match.",
 }
 """Verb -> its line in `stillruns --help`. The verb's module is `stillruns.cli.<verb>`, its command `command`."""

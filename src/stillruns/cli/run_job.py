@@ -8,6 +8,7 @@ from stillruns.cli.output import emit_json, emit_text, tell
 from stillruns.cli.progress import progress
 from stillruns.errors import ExitCode
 from stillruns.lab import once, preparing, running, spec_file
+from stillruns.model.claim import ClaimVerdict
 from stillruns.model.run_result import RunResult
 from stillruns.report import once_text, run_json, run_text
 from stillruns.store.opening import open_store
@@ -58,4 +59,6 @@ def marks(result: RunResult) -> set[str]:
             earned.add("void")
         if "wrong_output" in cell.outcomes:
             earned.add("wrong")
+    if any(claim.verdict is ClaimVerdict.REFUTED for claim in result.claims):
+        earned.add("refuted")
     return earned

@@ -44,6 +44,7 @@ def ordered(op: str, left: Number, right: Number) -> Truth:
 def _contrast(ledger: Ledger, op: str, left: Number, right: Number, a: Cells, b: Cells) -> Truth:
     """A comparison of trials of different cells: its own test, and only as far as the contrast is clean."""
     ours, theirs = [ledger.cells[i] for i in sorted(a)], [ledger.cells[i] for i in sorted(b)]
+    before = ledger.compared.get((a, b))
     kept_a, kept_b, on = contrasts.common(ours, theirs)
     gaps = left.gaps | right.gaps
     if left.basis is not None and right.basis is not None and left.sides == (a,) and right.sides == (b,):
@@ -53,17 +54,25 @@ def _contrast(ledger: Ledger, op: str, left: Number, right: Number, a: Cells, b:
             found = _rates(ledger, op, narrow_a, narrow_b, gaps, decides=True)
     else:
         found, on = ordered(op, left, right), ""
-    seen = contrasts.compare(kept_a, kept_b) if on else contrasts.compare(ours, theirs)
+    if before is None or before.on != on:
+        ledger.compared[(a, b)] = _look(ledger, a, b, (kept_a, kept_b) if on else (ours, theirs), on)
+    seen = ledger.compared[(a, b)].seen
     names = (measuring.label(Group(a), ledger.cells), measuring.label(Group(b), ledger.cells))
-    counts = [measuring.basis_of("rate", side, frozenset()) for side in (ours, theirs)]
-    advice = contrasts.separating(seen, (counts[0].failures, counts[0].n, counts[1].failures, counts[1].n))
-    ledger.compared[(a, b)] = Compared(a, b, on, seen, advice)
     if found.value is None or seen.status == "clean" or not ledger.strict:
         return found
     kind = GapKind.CONFOUNDED if seen.status == "confounded" else GapKind.UNMEASURED
     missing = [f"{name} is not known" for name in seen.unknown]
     text = f"{names[0]} and {names[1]}: {'; '.join([*seen.sentences(), *missing])}"
     return Truth(None, frozenset({Gap(kind, text, a | b)}))
+
+
+def _look(
+    ledger: Ledger, a: Cells, b: Cells, kept: tuple[Sequence[ObservedCell], Sequence[ObservedCell]], on: str
+) -> Compared:
+    seen = contrasts.compare(*kept)
+    ours, theirs = (measuring.basis_of("rate", [ledger.cells[i] for i in side], frozenset()) for side in (a, b))
+    advice = contrasts.separating(seen, (ours.failures, ours.n, theirs.failures, theirs.n))
+    return Compared(a, b, on, seen, advice)
 
 
 def _narrow(ledger: Ledger, basis: Basis, kept: Sequence[ObservedCell]) -> Basis:

@@ -148,6 +148,8 @@ def _values(cells: Sequence[ObservedCell], name: str) -> frozenset[str | None]:
 
 def _implied(name: str, values: dict[str, tuple[frozenset[str | None], frozenset[str | None]]]) -> bool:
     parents = NESTED.get(name, ())
+    if name == "layers" and any(side == {"none"} for side in values[name]):
+        parents = ("backend",)  # the cpu offloads nothing: no number of layers is its own
     if name.startswith(_BACKEND_VARIABLES):
         parents = ("backend",)
     return any(parent in values and values[parent][0] != values[parent][1] for parent in parents)

@@ -34,7 +34,7 @@ from stillruns.judge.values import (
     point,
 )
 
-MOST_STEPS = 400_000
+MOST_STEPS = 150_000
 """Nodes that one evaluation may visit."""
 
 
@@ -56,12 +56,9 @@ class Evaluation:
         return value
 
     def _value(self, node: ast.expr, bound: Mapping[str, Group]) -> Value:
-        self.ledger.steps += 1
-        if self.ledger.steps > MOST_STEPS:
-            raise TooMuch
+        self._work(1)
         if isinstance(node, ast.BoolOp):
-            parts = [self.truth(v, bound) for v in node.values]
-            return both(parts) if isinstance(node.op, ast.And) else either(parts)
+            return self._logic(node, bound)
         if isinstance(node, ast.UnaryOp):
             if isinstance(node.op, ast.Not):
                 return negated(self.truth(node.operand, bound))
@@ -74,6 +71,21 @@ class Evaluation:
         if isinstance(node, ast.Call):
             return self._call(node, bound)
         return self._leaf(node, bound)
+
+    def _work(self, steps: int) -> None:
+        self.ledger.steps += steps
+        if self.ledger.steps > MOST_STEPS:
+            raise TooMuch
+
+    def _logic(self, node: ast.BoolOp, bound: Mapping[str, Group]) -> Truth:
+        """Stops at the part that settles it."""
+        settles = isinstance(node.op, ast.Or)
+        parts = []
+        for value in node.values:
+            parts.append(self.truth(value, bound))
+            if parts[-1].value is settles:
+                break
+        return either(parts) if settles else both(parts)
 
     def _leaf(self, node: ast.expr, bound: Mapping[str, Group]) -> Value:
         if isinstance(node, ast.Name):
@@ -144,6 +156,7 @@ class Evaluation:
         names = [part.target.id for part in over.generators if isinstance(part.target, ast.Name)]
         filters = [condition for part in over.generators for condition in part.ifs]
         for chosen in itertools.product(range(len(self.cells)), repeat=len(names)):
+            self._work(1)
             inner = {**bound, **{n: Group(frozenset({i})) for n, i in zip(names, chosen, strict=True)}}
             fits = both([self.truth(condition, inner) for condition in filters])
             if fits.value is not False:
@@ -186,8 +199,12 @@ class Evaluation:
         return Truth(None, right.gaps) if right.gaps else Truth(False)
 
     def _numbers(self, op: str, left: Number, right: Number) -> Truth:
+        self._work(_COMPARISON)
         return comparing.numbers(self.ledger, op, left, right)
 
+
+_COMPARISON = 20
+"""Steps that comparing two numbers counts for: it may look at all trials behind them."""
 
 _OPERATORS = {
     ast.Lt: "<",

@@ -88,18 +88,28 @@ def lines(cells: Sequence[ObservedCell]) -> tuple[QuotedLine, ...]:
 def warnings(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
     """What should make a reader careful: shared blocks, an order that was not drawn, answers that were not kept, an
     offloaded cell that is no faster than none."""
-    found = []
+    found = list(blocks(cells))
     for cell in cells:
         applied = cell.applied
-        servers = {t.circumstances.server for t in applied}
-        if len(applied) > 1 and len(servers) == 1 and "" not in servers:
-            found.append(f"{cell.id}: all {len(applied)} applied trials come from one server process")
         lost = sum(not t.text_kept for t in applied)
         if lost:
             found.append(f"{cell.id}: {lost} of {len(applied)} answers have tokens and no stored text")
     if any(not c.randomised for c in cells if c.trials):
         found.append("the order of the trials was not drawn at random")
     return (*found, *speeds(cells))
+
+
+def blocks(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
+    """Cells whose applied trials were all served by one process: they are not independent."""
+    found = []
+    for cell in cells:
+        servers = {t.circumstances.server for t in cell.applied}
+        if len(cell.applied) > 1 and len(servers) == 1 and "" not in servers:
+            found.append(
+                f"{cell.id}: all {len(cell.applied)} applied trials come from one server process, so its rate may be "
+                "that process's own"
+            )
+    return tuple(found)
 
 
 def speeds(cells: Sequence[ObservedCell]) -> tuple[str, ...]:

@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from stillruns.catalogue.load import known_issues
 from stillruns.errors import UsageError
-from stillruns.judge import agreement, counting, experiment, verdict
-from stillruns.lab import engines, reading
+from stillruns.judge import agreement, counting, experiment, hypotheses, quoting, verdict
+from stillruns.lab import engines, freezing, observing, reading
 from stillruns.model.applied import Answer, Applied
 from stillruns.model.cell_plan import CellPlan, CellState
 from stillruns.model.engine import Engine
 from stillruns.model.exchange import Answered
 from stillruns.model.floor import Floor
+from stillruns.model.observed import ObservedCell
 from stillruns.model.outcome import Outcome, OutcomeKind
 from stillruns.model.phase import Phase
 from stillruns.model.run_result import RunResult, RunWarning
@@ -40,6 +42,7 @@ class Judged:
     seen: set[str] = field(default_factory=set)
     left_open: tuple[dict[str, str], ...] = ()
     faults: list[str] = field(default_factory=list)
+    met: dict[str, observing.Met] = field(default_factory=dict)
     _answers: dict[str, Answered] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -103,6 +106,7 @@ class Judged:
             self.floor(plan),
         )
         judged = dataclasses.replace(judged, cell=cell)
+        self.met[record.trial] = observing.met(self.store, record)
         if plan.is_reference and isinstance(read.answered, Answered) and judged.passed:
             self._answers[plan.id] = read.answered
         return judged
@@ -185,9 +189,26 @@ def judge_run(store: Store, run: str) -> RunResult:
         cells=cells,
         verdicts=tuple(judged.verdicts),
         warnings=tuple(_warnings(start, judged)),
+        claims=hypotheses.judge(freezing.posed(store, run, start.spec), observed(start, judged), known_issues()),
         complete=CellState.OPEN not in states,
         undecided=tuple(p.id for p, s in zip(start.plans, states, strict=True) if s is CellState.UNDECIDED),
     )
+
+
+def observed(start: Opening, judged: Judged) -> tuple[ObservedCell, ...]:
+    """The run's counted cells as hypotheses see them."""
+    host, model = start.body.get("host"), start.body.get("model")
+    where = observing.Where(
+        host=str(host.get("cpu", "")) if isinstance(host, dict) else "",
+        model=start.spec.model,
+        model_sha256=str(model.get("sha256", "")) if isinstance(model, dict) else "",
+    )
+    engines_of = {p.condition.backend_id: e for p in start.plans if (e := _engine_of(start, p)) is not None}
+    return observing.cells(start.plans, judged.verdicts, judged.met, engines_of, where, judged.run)
+
+
+def _engine_of(start: Opening, plan: CellPlan) -> Engine | None:
+    return engines.choose(plan.condition, start.spec.backends, start.engines)
 
 
 def _warnings(start: Opening, judged: Judged) -> list[RunWarning]:
@@ -206,9 +227,10 @@ def _warnings(start: Opening, judged: Judged) -> list[RunWarning]:
         sentence = agreement.floor_warning(floor) if floor else None
         if sentence:
             found.append(RunWarning("floor", f"{plan.id}: {sentence}"))
-    if start.spec.hypotheses:
-        names = ", ".join(h.id for h in start.spec.hypotheses)
-        found.append(RunWarning("hypotheses", f"{names}: frozen with the run, not yet evaluated by this version"))
+    cells = observed(start, judged)
+    found += [RunWarning("speed", text) for text in quoting.speeds(cells)]
+    found += [RunWarning("block", text) for text in quoting.blocks(cells)]
+    found += [RunWarning("hypotheses", text) for text in freezing.warnings(start.body)]
     found += [RunWarning("parser", fault.strip().splitlines()[-1]) for fault in judged.faults]
     return found
 

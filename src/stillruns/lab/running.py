@@ -18,7 +18,7 @@ from stillruns.act.runtimes import adapters
 from stillruns.act.trial import Put
 from stillruns.errors import Interrupted, UsageError
 from stillruns.judge import experiment
-from stillruns.lab import reference
+from stillruns.lab import freezing, reference
 from stillruns.lab.host import describe as describe_host
 from stillruns.lab.judging import Judged, judge_run
 from stillruns.lab.pace import Pace
@@ -148,7 +148,12 @@ def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = Fal
     with store.writer() as writer:
         if identity is None:
             identity = run_id(datetime.now(timezone.utc), prepared.spec.sha256)
-            writer.append("run_started", identity, opening_record(prepared))
+            changed = freezing.changed(store, prepared.spec)
+            writer.append("run_started", identity, {**opening_record(prepared), "changed_hypotheses": changed})
+            if prepared.spec.hypotheses:
+                writer.append(freezing.RECORD, identity, freezing.record(prepared.spec))
+            for sentence in freezing.warnings({"changed_hypotheses": changed}):
+                progress.note(sentence)
         with store.hold(identity), _signals():
             job = Run(prepared, store, writer, identity, progress)
             _report_interrupted(job)
@@ -180,6 +185,8 @@ def opening_record(prepared: Prepared) -> dict[str, object]:
             "lacking": prepared.lacking,
             "probes": prepared.probes,
             "host": describe_host(),
+            "hypotheses": freezing.digests(prepared.spec.hypotheses),
+            "design_sha256": freezing.design(prepared.spec),
         }
     )
     assert isinstance(body, dict)

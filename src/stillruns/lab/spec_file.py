@@ -14,10 +14,12 @@ from typing import Any
 import msgspec
 
 from stillruns.errors import SpecError
+from stillruns.lab import hypothesis_file
+from stillruns.lab.hypothesis_file import Entry
 from stillruns.lab.spec_taken import refuse_taken
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.condition import Layers
-from stillruns.model.spec import AxisValue, BackendSpec, Decide, HypothesisSpec, Spec, StopRule, Timeouts
+from stillruns.model.spec import AxisValue, BackendSpec, Decide, Spec, StopRule, Timeouts
 from stillruns.store.ids import spec_digest
 
 if sys.version_info >= (3, 11):
@@ -88,20 +90,13 @@ class _Timeouts(_Table):
     teardown: float = 20.0
 
 
-class _Hypothesis(_Table):
-    id: str
-    text: str
-    predicts: str
-    refuted_if: str
-
-
 class _Document(_Table):
     experiment: _Experiment
     backend: list[_Backend]
     matrix: dict[str, Any] = {}
     stop: _Stop = msgspec.field(default_factory=_Stop)
     timeouts: _Timeouts = msgspec.field(default_factory=_Timeouts)
-    hypothesis: list[_Hypothesis] = []
+    hypothesis: list[Entry] = []
 
 
 def load(path: Path) -> Spec:
@@ -138,7 +133,7 @@ def parse(text: str, path: Path) -> Spec:
         axes=_axes(document.matrix, path),
         stop=_stop(document.stop, path),
         timeouts=Timeouts(**msgspec.structs.asdict(document.timeouts)),
-        hypotheses=tuple(HypothesisSpec(**msgspec.structs.asdict(h)) for h in document.hypothesis),
+        hypotheses=hypothesis_file.check(document.hypothesis, str(path)),
         path=str(path),
         **{
             name: getattr(document.experiment, name)
@@ -329,6 +324,3 @@ def _check(spec: Spec, path: Path) -> None:
     for name in ("load", "first_token", "token", "teardown"):
         if not 0 < getattr(spec.timeouts, name) <= 7 * 86400:
             raise SpecError(f"{path}: timeouts.{name} must be between 0 and 604800 seconds")
-    identities = [h.id for h in spec.hypotheses]
-    if len(set(identities)) != len(identities):
-        raise SpecError(f"{path}: two hypotheses have the same id")

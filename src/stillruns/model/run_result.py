@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stillruns.model.cell import Cell
+from stillruns.model.claim import Claim
 from stillruns.model.verdict import TrialVerdict
 
 
@@ -29,5 +30,6 @@ class RunResult:
     verdicts: tuple[TrialVerdict, ...]
     warnings: tuple[RunWarning, ...]
     complete: bool
+    claims: tuple[Claim, ...] = ()
     undecided: tuple[str, ...] = ()
     """Cells whose sequential test was not decided within their trials."""

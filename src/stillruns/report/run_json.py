@@ -9,6 +9,7 @@ import msgspec
 from stillruns.model.cell import Cell
 from stillruns.model.run_result import RunResult
 from stillruns.model.verdict import TrialVerdict
+from stillruns.report import claims_json
 from stillruns.report.numbers import rounded
 
 
@@ -24,12 +25,12 @@ def document(result: RunResult) -> dict[str, Any]:
         "undecided": list(result.undecided),
         "cells": [_cell(cell) for cell in result.cells],
         "trials": [_trial(verdict) for verdict in result.verdicts],
-        "claims": [],
+        "claims": [claims_json.entry(claim) for claim in result.claims],
         "warnings": [msgspec.to_builtins(w) for w in result.warnings],
     }
-    clean = rounded(body)
+    clean = rounded({key: value for key, value in body.items() if key != "claims"})
     assert isinstance(clean, dict)
-    return clean
+    return {key: clean.get(key, body[key]) for key in body}
 
 
 def _cell(cell: Cell) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from stillruns.model.agreement import OutputVerdict
 from stillruns.model.cell import Cell, Speed
 from stillruns.model.rate import Rate
 from stillruns.model.run_result import RunResult
+from stillruns.report import claims_text
 from stillruns.report.columns import columns, visible
 from stillruns.report.numbers import significant
 
@@ -20,6 +21,7 @@ def text(result: RunResult, *, trials: bool = False) -> str:
     if result.question:
         lines.append(visible(result.question))
     lines += ["", *table(result.cells)]
+    lines += ["", *claims_text.short(result.claims)] if result.claims else []
     if trials:
         lines += ["", *trial_lines(result)]
     lines.append("")
