@@ -64,7 +64,7 @@ def test_known_issue_of_the_published_crash() -> None:
 
 def test_other_runtimes_have_no_grammar_yet() -> None:
     """A runtime without a grammar gives no rules, and no error."""
-    assert load.grammar(Runtime.VLLM) == ()
+    assert load.grammar(Runtime.OPENAI) == ()
     assert load.grammar(Runtime.LLAMA_CPP)
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from stillruns.catalogue.regexes import RegexRefused, check
 from stillruns.errors import CatalogueError
+from stillruns.model.card import CardName
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.stock_hypothesis import StockHypothesis
 from stillruns.model.workaround import KnownIssue, Workaround
@@ -47,18 +48,20 @@ def unique(what: str, entries: Iterable[_Named]) -> None:
         seen.add(entry.id)
 
 
-def read_rule(file: str, entry: dict[str, Any]) -> GrammarRule:
-    """A `[[rule]]` of a log grammar. `phase`, `since` and `until` may be left out (none, any version)."""
+def read_rule(file: str, entry: dict[str, Any], checked: bool = False) -> GrammarRule:
+    """A `[[rule]]` of a log grammar. `phase`, `since` and `until` may be left out (none, any version). `checked`
+    says that the file's expressions were checked before, byte for byte."""
     rule = _convert(file, {"phase": None, "since": "", "until": "", **entry}, GrammarRule)
     _say(file, rule.id, event=rule.event, source=rule.source)
-    _regex(file, rule.id, rule.regex, rule.anchor)
+    if not checked:
+        _regex(file, rule.id, rule.regex, rule.anchor)
     for border in (rule.since, rule.until):
         if border and not re.match(r"(?:b\d+|\d+(?:\.\d+)*)\Z", border):
             raise CatalogueError(f"{file}, {rule.id}: {border!r} is not a version (b4000 or 0.12.4).")
     return rule
 
 
-def read_pattern(file: str, entry: dict[str, Any]) -> CrashPattern:
+def read_pattern(file: str, entry: dict[str, Any], checked: bool = False) -> CrashPattern:
     """A `[[pattern]]`: a line that explains a failure. `phase` may be left out."""
     pattern = _convert(file, {"phase": None, **entry}, CrashPattern)
     _say(
@@ -69,8 +72,9 @@ def read_pattern(file: str, entry: dict[str, Any]) -> CrashPattern:
         source=pattern.source,
         components=pattern.components,
     )
-    _regex(file, pattern.id, pattern.regex, pattern.anchor)
-    if pattern.harmless_when:
+    if not checked:
+        _regex(file, pattern.id, pattern.regex, pattern.anchor)
+    if pattern.harmless_when and not checked:
         _compile(file, pattern.id, pattern.harmless_when)
     if pattern.origin not in _ORIGINS:
         raise CatalogueError(f"{file}, {pattern.id}: origin is {pattern.origin!r}; write real or composed.")
@@ -121,6 +125,21 @@ def read_hypothesis(file: str, entry: dict[str, Any]) -> StockHypothesis:
     _say(file, found.id, text=found.text, predicts=found.predicts, refuted_if=found.refuted_if, sources=found.sources)
     _day(file, found.id, found.read_on)
     return found
+
+
+def read_card_names(file: str, group: dict[str, Any]) -> tuple[CardName, ...]:
+    """A table of card names: `source`, and `names` as pairs of a name and its target."""
+    if set(group) != {"source", "names"}:
+        raise CatalogueError(f"{file}: a group of card names has source and names, not {sorted(group)}.")
+    try:
+        pairs = msgspec.convert(group["names"], list[tuple[str, str]], strict=True)
+        source = msgspec.convert(group["source"], str, strict=True)
+    except msgspec.ValidationError as error:
+        raise CatalogueError(f"{file}: {error}.") from error
+    for name, target in pairs:
+        if not re.fullmatch(r"gfx[0-9a-f]{3,4}|sm_\d{2,3}", target) or len(name) < 6:
+            raise CatalogueError(f"{file}: {name!r} or {target!r} is too short or no target.")
+    return tuple(CardName(name, target, source) for name, target in pairs)
 
 
 def _convert(file: str, entry: dict[str, Any], form: type[_T]) -> _T:

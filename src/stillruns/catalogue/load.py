@@ -7,12 +7,14 @@ a rule raises CatalogueError, which names the file and the entry. The forms are 
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from stillruns.catalogue.forms import (
+    read_card_names,
     read_hypothesis,
     read_issue,
     read_pattern,
@@ -23,6 +25,7 @@ from stillruns.catalogue.forms import (
 )
 from stillruns.errors import CatalogueError
 from stillruns.model.backend import Runtime
+from stillruns.model.card import CardName
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.stock_hypothesis import StockHypothesis
 from stillruns.model.workaround import KnownIssue, Workaround
@@ -35,14 +38,19 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover
     import tomli as tomllib  # type: ignore[import-not-found,unused-ignore]
 
-_GRAMMAR_FILES: dict[Runtime, tuple[str, ...]] = {Runtime.LLAMA_CPP: ("grammar_llama_cpp.toml",)}
+_GRAMMAR_FILES: dict[Runtime, tuple[str, ...]] = {
+    Runtime.LLAMA_CPP: ("grammar_llama_cpp.toml",),
+    Runtime.OLLAMA: ("grammar_ollama.toml", "grammar_llama_cpp.toml"),
+    Runtime.VLLM: ("grammar_vllm.toml",),
+}
+"""Ollama's runners print llama.cpp's lines, so its grammar holds both; `GrammarRule.runtime` tells them apart."""
 
 
 @cache
 def grammar(runtime: Runtime) -> tuple[GrammarRule, ...]:
     """The line forms of one runtime, in file order; empty for a runtime without a grammar."""
     rules = [
-        read_rule(file, entry)
+        read_rule(file, entry, _checked(file))
         for file in _GRAMMAR_FILES.get(runtime, ())
         for entry in table(file, _parse(file), "rule")
     ]
@@ -54,11 +62,16 @@ def grammar(runtime: Runtime) -> tuple[GrammarRule, ...]:
 def patterns() -> tuple[CrashPattern, ...]:
     """Every crash pattern, the most telling first (rank, then id). The workarounds they name exist."""
     found = [
-        read_pattern(file, entry) for file in _files("patterns_") for entry in table(file, _parse(file), "pattern")
+        read_pattern(file, entry, _checked(file))
+        for file in _files("patterns_")
+        for entry in table(file, _parse(file), "pattern")
     ]
     unique("patterns", found)
-    known = {w.id for w in workarounds()} if any(p.workarounds for p in found) else set()
-    for pattern in found:
+    named = [p for p in found if p.workarounds]
+    if all(_checked(file) for file in (*_files("patterns_"), *_files("workarounds_"))):
+        named = []  # the names were compared with these very files
+    known = {w.id for w in workarounds()} if named else set()
+    for pattern in named:
         for name in pattern.workarounds:
             if name not in known:
                 raise CatalogueError(f"crash pattern {pattern.id} names the workaround {name}, which is not there.")
@@ -89,8 +102,45 @@ def hypotheses() -> tuple[StockHypothesis, ...]:
     return tuple(found)
 
 
+@cache
+def card_names() -> tuple[CardName, ...]:
+    """Names of cards as logs print them, with their targets."""
+    file = "card_names.toml"
+    return tuple(name for group in _parse(file).values() for name in read_card_names(file, group))
+
+
 def _files(prefix: str) -> list[str]:
     return sorted(p.name for p in _folder().iterdir() if p.name.startswith(prefix) and p.name.endswith(".toml"))
+
+
+def digests() -> dict[str, str]:
+    """Every data file's SHA-256 (hex): what `data/checked.txt` lists (scripts/check_catalogue.py)."""
+    return {name: hashlib.sha256(_folder().joinpath(name).read_bytes()).hexdigest() for name in _files("")}
+
+
+@cache
+def _listed() -> dict[str, str]:
+    """What `checked.txt` lists: name -> digest of the bytes that passed the whole check."""
+    place = _folder().joinpath("checked.txt")
+    if not place.is_file():
+        return {}
+    pairs = [line.split("  ", 1) for line in place.read_text(encoding="ascii").splitlines()]
+    return {name: digest for digest, name in pairs}
+
+
+@cache
+def _checked(file: str) -> bool:
+    """Whether these very bytes passed the check of expressions and names, which costs a quarter of a second."""
+    data = _folder().joinpath(file).read_bytes()
+    return _listed().get(file) == hashlib.sha256(data).hexdigest()
+
+
+def forget_checks() -> None:
+    """Check everything again in this process (for the script and the test that vouch for `checked.txt`)."""
+    _listed.cache_clear()
+    _checked.cache_clear()
+    for loaded in (grammar, patterns, workarounds, known_issues, card_names):
+        loaded.cache_clear()
 
 
 def _parse(file: str) -> dict[str, Any]:

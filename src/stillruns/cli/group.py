@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 import os
 import sys
 import traceback
@@ -16,12 +17,15 @@ VERBS: dict[str, str] = {
     "run": "Your own command once under supervision, or the experiment that a file describes.",
     "demo": "The main job on what this machine has; no GPU needed, under two minutes.",
     "selftest": "Inject each kind of fault in each phase and check that it is classified right.",
+    "autopsy": "Any log, journal or core: what was asked, what really ran, and why it died.",
     "show": "One trial: asked, applied, how it ended, and the evidence for each.",
     "report": "The tables of runs, judged again from their evidence.",
     "claims": "What the trials say about each hypothesis.",
+    "import": "Take a foreign worklog over into the store.",
     "verify": "Re-derive every digest in the store and name what does not match.",
 }
-"""Verb -> its line in `stillruns --help`. The verb's module is `stillruns.cli.<verb>`, its command `command`."""
+"""Verb -> its line in `stillruns --help`. The verb's module is `stillruns.cli.<verb>` (with a `_`
+where the verb is a word of Python's), its command `command`."""
 
 
 class LazyGroup(click.Group):
@@ -32,10 +36,11 @@ class LazyGroup(click.Group):
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import `stillruns.cli.<verb>`; None for a name that is no verb."""
+        """Import the verb's module; None for a name that is no verb."""
         if cmd_name not in VERBS:
             return None
-        command = importlib.import_module(f"stillruns.cli.{cmd_name}").command
+        module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        command = importlib.import_module(f"stillruns.cli.{module}").command
         assert isinstance(command, click.Command)
         return command
 

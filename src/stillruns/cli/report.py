@@ -9,9 +9,10 @@ import click
 from stillruns.cli.options import common
 from stillruns.cli.output import emit_json, emit_text
 from stillruns.errors import UsageError
-from stillruns.lab import judging
-from stillruns.report import run_json, run_text, runs_text
+from stillruns.lab import judging, studying
+from stillruns.report import run_json, run_text, runs_text, study_json, study_text
 from stillruns.store.opening import open_store
+from stillruns.store.store import Store
 
 
 @click.command()
@@ -23,19 +24,40 @@ from stillruns.store.opening import open_store
 def command(
     runs: tuple[str, ...], as_text: bool, trials: bool, list_runs: bool, as_json: bool, store_dir: Path | None
 ) -> None:
-    """Print the table of each RUN (an id, or a unique beginning of one; the newest when none is given)."""
+    """Print the table of each RUN: an id, a unique beginning of one, or the name of an imported study or
+    of one of its run folders (the newest when none is given)."""
     store = open_store(store_dir, create=False)
     known = store.runs()
     if list_runs:
-        emit_text(runs_text.text(store.runs()))
+        emit_text(runs_text.text(known))
         return
     if not known:
         raise UsageError(f"the store {store.path} holds no run; start one with: stillruns demo")
-    wanted = [judging.resolve_run(store, name) for name in runs] or [judging.newest_matrix(store)]
-    results = [judging.judge_run(store, run) for run in wanted]
-    if as_json:
-        if len(results) != 1:
-            raise UsageError("--json prints one run; name one RUN")
-        emit_json(run_json.document(results[0]))
-        return
-    emit_text("\n".join(run_text.text(result, trials=trials) for result in results))
+    wanted = _wanted(store, runs)
+    if as_json and len(wanted) != 1:
+        raise UsageError("--json prints one run; name one RUN")
+    for name, members in wanted:
+        if members:
+            study = studying.judge(store, name, members)
+            emit_json(study_json.document(study)) if as_json else emit_text(study_text.text(study, trials=trials))
+        else:
+            result = judging.judge_run(store, name)
+            emit_json(run_json.document(result)) if as_json else emit_text(run_text.text(result, trials=trials))
+
+
+def _wanted(store: Store, runs: tuple[str, ...]) -> list[tuple[str, list[str]]]:
+    """(run, no members) of each matrix, (study, its runs) of each imported one."""
+    studies = studying.names(store)
+    folders = studying.folders(store)
+    imported = {run: study for study, members in studies.items() for run in members}
+    if not runs:
+        newest = studying.newest(store)
+        return [(newest, studies[newest])] if newest else [(judging.newest_matrix(store), [])]
+    found: list[tuple[str, list[str]]] = []
+    for name in runs:
+        if name in studies:
+            found.append((name, studies[name]))
+            continue
+        run = folders[name] if name in folders else judging.resolve_run(store, name)
+        found.append((imported[run], [run]) if run in imported else (run, []))
+    return found

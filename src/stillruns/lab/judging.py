@@ -160,6 +160,8 @@ def first_record(store: Store, run: str) -> Mapping[str, object]:
 def opening(store: Store, run: str) -> Opening:
     """What a matrix was started with. Raises UsageError when the run is none, or is not there."""
     body = first_record(store, run)
+    if body.get("form") == "worklog":
+        raise UsageError(f"{run} was imported; see it with: stillruns report {body.get('study', run)}")
     if body.get("form") == "once":
         raise UsageError(
             f"{run} is a single supervised command, not a matrix; see it with: stillruns show {run}.0001"
@@ -254,7 +256,7 @@ def newest_matrix(store: Store) -> str:
     """The newest run that is a matrix of trials, not a single command. Raises UsageError when there is none."""
     newest = ""
     for record in store.records(kind="run_started"):
-        if record.body.get("form") != "once":
+        if record.body.get("form") not in ("once", "worklog"):
             newest = record.run
     if not newest:
         raise UsageError(f"the store {store.path} holds no run; start one with: stillruns demo")

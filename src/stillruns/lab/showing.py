@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stillruns.errors import UsageError
-from stillruns.lab import judging, once, reading
+from stillruns.lab import importing, judging, once, reading, studying
 from stillruns.model.evidence import parse_ref
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
@@ -101,6 +101,8 @@ def _verdict(store: Store, record: TrialRecord) -> TrialVerdict:
         return TrialVerdict(
             record.trial, record.cell, 0, seen.outcome, seen.applied, None, None, seen.tokens_per_second, seen.seconds
         )
+    if body.get("form") == importing.FORM:
+        return studying.verdict(store, record)
     start = judging.opening(store, record.run)
     judged = judging.Judged(store, record.run, start.plans, start.spec.backends, start.engines)
     for verdict in (*judged.verdicts, *judged.warming):

@@ -27,8 +27,8 @@ from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Event, ServerFacts
 from stillruns.normalise.logs.llama_cpp_state import State
-from stillruns.normalise.logs.matcher import best_pattern, pattern_table, rule_table
-from stillruns.normalise.logs.prefix import strip
+from stillruns.normalise.logs.matcher import Matcher, best_pattern, pattern_table, rule_table
+from stillruns.normalise.logs.prefix import Stripped, strip
 from stillruns.normalise.logs.reader import lines, visible
 
 DECIDING = frozenset(
@@ -57,30 +57,38 @@ def read(
     table, crashes = rule_table(rules).for_log(data), pattern_table(patterns).for_log(data)
     state = State(source)
     for line in lines(data, cut):
-        state.lines = line.number
-        stripped = strip(line.text)
-        ref = line_ref(source, line.number)
         if line.torn and cut and not state.cut_at and not line.unended:
-            state.cut_at = ref
-        seen: set[str] = set()
-        for rule, match in table.matches(stripped.text):
-            if rule.event in seen:
-                continue
-            seen.add(rule.event)
-            if rule.event == "metadata":
-                state.metadata(stripped.text)
-                break
-            if state.stamped and stripped.form == "plain" and rule.event in DECIDING:
-                continue
-            fields = {key: value for key, value in match.groupdict().items() if value is not None}
-            state.take(Event(rule.event, fields, ref, stripped.text, rule.id, stripped.seconds), rule.phase)
-        else:
-            found = best_pattern(crashes, stripped.text)
-            if found:
-                state.trouble(found[0], found[1], ref, visible(stripped.text))
-        if "metadata" not in seen:
-            state.form(stripped.form, stripped.level)
+            state.cut_at = line_ref(source, line.number)
+        step(state, table, crashes, line.number, line.text)
     return facts(state)
+
+
+def step(
+    state: State, table: Matcher[GrammarRule], crashes: Matcher[CrashPattern], number: int, text: str
+) -> tuple[Stripped, tuple[Event, ...], CrashPattern | None]:
+    """One line, taken into `state`; returns what it was: its text without prefix, the events, and the pattern that
+    explains it (only where no metadata rule ended the reading of the line)."""
+    state.lines = number
+    stripped = strip(text)
+    ref = line_ref(state.source, number)
+    events: dict[str, Event] = {}
+    for rule, match in table.matches(stripped.text):
+        if rule.event in events:
+            continue
+        if rule.event == "metadata":
+            state.metadata(stripped.text)
+            return stripped, tuple(events.values()), None
+        if state.stamped and stripped.form == "plain" and rule.event in DECIDING:
+            continue
+        fields = {key: value for key, value in match.groupdict().items() if value is not None}
+        event = Event(rule.event, fields, ref, stripped.text, rule.id, stripped.seconds)
+        events[rule.event] = event
+        state.take(event, rule.phase)
+    found = best_pattern(crashes, stripped.text)
+    if found:
+        state.trouble(found[0], found[1], ref, visible(stripped.text))
+    state.form(stripped.form, stripped.level)
+    return stripped, tuple(events.values()), found[0] if found else None
 
 
 def facts(state: State) -> ServerFacts:

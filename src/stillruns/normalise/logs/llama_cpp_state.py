@@ -78,6 +78,7 @@ class State:
     awaiting: list[Event] = field(default_factory=list)
     prompt_open: bool = False
     loads: int = 0
+    load_ref: Ref | None = None
     notes: list[str] = field(default_factory=list)
 
     def phase(self) -> Phase:
@@ -214,6 +215,7 @@ def _gguf(state: State, event: Event) -> None:
         state.seen.used(waiting)
     state.awaiting.clear()
     state.load.path = path
+    state.load_ref = event.ref
 
 
 def _load_tensors(state: State, event: Event) -> None:

@@ -26,19 +26,25 @@ _MEMO = 4096
 """How many distinct line texts are remembered as matching nothing: floods repeat themselves."""
 
 
-_Group = tuple[str, list[tuple[int, re.Pattern[str], E]]]
+_Group = tuple[str, list[tuple[int, E]]]
 
 _REWRITTEN = (b"\x1b", b"\x00", b"\r", b"INFO [", b"WARN [", b"ERR [", b"{")
 """Bytes whose lines are rewritten before they are matched: in such a log an anchor may only appear afterwards."""
+
+
+@lru_cache(maxsize=4096)
+def _compiled(regex: str) -> re.Pattern[str]:
+    """Compiled when its anchor is first met: most logs meet few."""
+    return re.compile(regex)
 
 
 class Table(Generic[E]):
     """Entries by anchor: a line is tried only against the entries whose anchor it contains."""
 
     def __init__(self, entries: tuple[E, ...]) -> None:
-        groups: dict[str, list[tuple[int, re.Pattern[str], E]]] = {}
+        groups: dict[str, list[tuple[int, E]]] = {}
         for order, entry in enumerate(entries):
-            groups.setdefault(entry.anchor, []).append((order, re.compile(entry.regex), entry))
+            groups.setdefault(entry.anchor, []).append((order, entry))
         self._groups: list[_Group[E]] = list(groups.items())
 
     def for_log(self, data: bytes) -> Matcher[E]:
@@ -46,6 +52,10 @@ class Table(Generic[E]):
         if any(sign in data for sign in _REWRITTEN):
             return Matcher(self._groups)
         return Matcher([group for group in self._groups if group[0].encode() in data])
+
+    def matcher(self) -> Matcher[E]:
+        """A matcher for a stream, whose whole is not known beforehand."""
+        return Matcher(self._groups)
 
     def matches(self, text: str) -> list[tuple[E, re.Match[str]]]:
         """Every entry that matches one line, in catalogue order."""
@@ -66,8 +76,8 @@ class Matcher(Generic[E]):
         found = []
         for anchor, group in self._groups:
             if anchor in text:
-                for order, compiled, entry in group:
-                    match = compiled.search(text)
+                for order, entry in group:
+                    match = _compiled(entry.regex).search(text)
                     if match:
                         found.append((order, entry, match))
         if not found:

@@ -1,0 +1,234 @@
+"""`make accuracy`: how often `stillruns autopsy` reads logs right, field by field.
+
+Two sets: the golden logs of tests/golden/autopsy (written with the patterns, so no measure of quality), and, when it
+is there, ../shared/data/incidents (labelled by people who had not seen the patterns). For each field: right, unknown,
+wrong. A label may disagree with what the program can honestly say; such cases are listed in DISPUTED with the
+reason, counted apart, and printed. Exit status 1 when anything is wrong.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stillruns.lab import autopsy
+from stillruns.model.autopsy import Autopsy
+from stillruns.report import autopsy_json
+
+ROOT = Path(__file__).parent.parent
+SHARED = Path(os.environ.get("STILLRUNS_SHARED", ROOT.parent / "shared")) / "data"
+FIELDS = ("outcome", "phase", "backend", "component", "target", "requested", "applied")
+GOALS = {"outcome": 0.95, "backend": 0.95, "requested": 0.90, "applied": 0.90, "phase": 0.80, "component": 0.80}
+
+COLUMNS = ("right", "unknown", "wrong", "disputed", "beyond")
+
+WORDS: tuple[tuple[str, str], ...] = (
+    ("ggml backend", "ggml backend"),
+    ("radv|amdvlk|vulkan driver", "Vulkan driver"),
+    ("kernel driver|job time-out|kernel time-out", "kernel driver"),
+    ("user configuration", "configuration"),
+    ("files not shipped|files not in the image", "configuration"),
+    ("rocblas|tensile", "rocBLAS"),
+    ("ollama", "Ollama"),
+    ("vllm", "vLLM"),
+    ("level zero", "SYCL driver"),
+    ("platform", "hardware"),
+)
+"""Words in the labels' free text -> components."""
+
+PLAIN = ("outcome", "phase", "backend", "target")
+
+DISPUTED: dict[tuple[str, str], str] = {}
+"""(case, field) -> why the label is not what the program should say."""
+
+
+@dataclass
+class Tally:
+    """Counts of one set."""
+
+    counts: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in FIELDS})
+    lines: list[str] = field(default_factory=list)
+
+    def add(self, case: str, name: str, expected: Any, got: Any) -> None:
+        """One field of one case; an expectation of None is not judged."""
+        if expected is None:
+            if got not in (None, "unknown"):
+                self.counts[name]["beyond"] += 1
+                self.lines.append(f"  beyond   {case} {name}: label says unknown, program says {got}")
+            return
+        wanted = expected if isinstance(expected, list) else [expected]
+        wanted = [*wanted, "auto"] if -1 in wanted else wanted
+        values = got if isinstance(got, list) else [got]
+        if got in (None, "unknown") or values == ["unknown"] or not values:
+            verdict = "unknown"
+        elif any(value in wanted for value in values):
+            verdict = "right"
+        else:
+            verdict = "disputed" if (case, name) in DISPUTED else "wrong"
+        self.counts[name][verdict] += 1
+        if verdict != "right":
+            why = f" ({DISPUTED[case, name]})" if verdict == "disputed" else ""
+            self.lines.append(f"  {verdict:<8} {case} {name}: label {expected}, program {got}{why}")
+
+
+def summary(found: Autopsy) -> dict[str, Any]:
+    """The one answer that a label wants: the first incident, else what the last request or runner shows."""
+    document = autopsy_json.document(found)
+    incidents = document["incidents"]
+    if incidents:
+        first = incidents[0]
+        reasons = first["unknown"]
+        return {
+            "outcome": first["outcome"],
+            "phase": first["phase"],
+            "backend": first["backend"],
+            "component": first["component"],
+            "target": first["target"],
+            "requested": first["requested_layers"],
+            "applied": applied(first["applied_layers"], first["total_layers"]),
+            "why": reasons,
+        }
+    for server in reversed(found.servers):
+        runner = server.runners[-1] if server.runners else None
+        answered = [r for r in server.requests if (r.status == 200 or r.tokens)]
+        ended = bool(server.clean_end or answered)
+        on = [b.value for b in runner.backends] or [runner.backend.value] if runner else ["unknown"]
+        device = incident_device(found, server, runner)
+        return {
+            "outcome": "ok" if ended else "unknown",
+            "phase": "unknown",
+            "backend": on,
+            "component": None,
+            "target": device,
+            "requested": runner.requested_layers if runner else None,
+            "applied": applied(runner.applied_layers, runner.total_layers) if runner else None,
+            "why": {} if ended else {"outcome": "nothing in the log shows an end, good or bad"},
+        }
+    return dict.fromkeys(FIELDS, "unknown") | {"why": {"all": "no server in this log"}}
+
+
+def incident_device(found: Autopsy, server: Any, runner: Any) -> str | None:
+    """The target of the device that was used, as the judge would name it."""
+    from stillruns.judge import incident_fields
+
+    known = autopsy.knowledge()
+    device = incident_fields.device(server, runner, runner.backend, None) if runner else None
+    return incident_fields.target(device, server, known.cards)[0]
+
+
+def applied(got: int | None, total: int | None) -> str | None:
+    """`12/25`, or None."""
+    return None if got is None else f"{got}/{total}" if total is not None else str(got)
+
+
+def expectation(case: dict[str, Any]) -> dict[str, Any]:
+    """A label's free text as values; None where the label itself is unknown."""
+    expect = case["expect"]
+    note = str(expect.get("component_note") or "").lower()
+    parts = list(dict.fromkeys(name for words, name in WORDS if re.search(words, note)))
+    if expect["outcome"] == "ok" and note == "none":
+        parts = []
+    asked = re.match(r"-?\d+|all", str(expect.get("requested_layers")))
+    layers = re.match(r"\d+/\d+", str(expect.get("applied_layers")))
+    plain = {
+        name: None if expect[name] == "unknown" else expect[name]
+        for name in ("outcome", "phase", "backend", "target")
+    }
+    wanted: Any = None
+    if asked:
+        wanted = int(asked[0]) if asked[0] != "all" else ["all", -1]
+    return {**plain, "component": parts or None, "requested": wanted, "applied": layers[0] if layers else None}
+
+
+def read(path: Path) -> Autopsy:
+    """One log."""
+    return autopsy.perform((str(path),), io.BytesIO())
+
+
+def incidents() -> Tally | None:
+    """The labelled logs, when they are there."""
+    folder = SHARED / "incidents"
+    if not folder.is_dir():
+        return None
+    tally = Tally()
+    for label in sorted(folder.glob("*.json")):
+        case = json.loads(label.read_text())
+        wanted, got = expectation(case), summary(read(label.with_suffix(".log")))
+        for name in FIELDS:
+            tally.add(case["id"], name, wanted[name], got[name])
+        if got["why"]:
+            tally.lines += [f"           {case['id']} says: {k}: {v}" for k, v in got["why"].items() if wanted.get(k)]
+    return tally
+
+
+def h200() -> Tally | None:
+    """Real llama-server logs whose condition is in the file name."""
+    folder = SHARED / "h200"
+    if not folder.is_dir():
+        return None
+    tally = Tally()
+    for path in sorted(folder.glob("*.log")):
+        found = re.match(r"\w+-(?P<backend>cuda|vulkan)-ngl(?P<ngl>\d+)", path.name)
+        if not found:
+            continue
+        got = summary(read(path))
+        offload = int(found["ngl"]) > 0
+        tally.add(path.stem, "outcome", "ok", got["outcome"])
+        tally.add(path.stem, "backend", found["backend"] if offload else "cpu", got["backend"])
+        layers = str(got["applied"] or "").split("/")[0]
+        if 0 < int(found["ngl"]) < 99:
+            tally.add(path.stem, "applied", found["ngl"], layers or None)
+    return tally
+
+
+def golden() -> Tally:
+    """The golden logs: the author's own, a regression test and no measure."""
+    tally = Tally()
+    for path in sorted((ROOT / "tests" / "golden" / "autopsy").glob("*.expect.json")):
+        case = json.loads(path.read_text())
+        got = summary(read(path.with_name(path.name.replace(".expect.json", ".raw"))))
+        for name in FIELDS:
+            if name in case["expect"]:
+                tally.add(path.name.split(".")[0], name, case["expect"][name], got[name])
+    return tally
+
+
+def show(title: str, tally: Tally, goals: bool) -> int:
+    """Print one table; returns how many are wrong."""
+    print(f"\n{title}")
+    print(
+        f"  {'field':<10}{'right':>7}{'unknown':>9}{'wrong':>7}{'disputed':>10}{'beyond':>8}   right of known   goal"
+    )
+    for name in FIELDS:
+        count = tally.counts[name]
+        known = count["right"] + count["unknown"] + count["wrong"] + count["disputed"]
+        share = count["right"] / known if known else 0.0
+        goal = f"{GOALS[name]:.0%}" if goals and name in GOALS else ""
+        row = (
+            f"{count['right']:>7}{count['unknown']:>9}{count['wrong']:>7}{count['disputed']:>10}{count['beyond']:>8}"
+        )
+        print(f"  {name:<10}{row}   {share:>14.1%}   {goal}")
+    print("\n".join(tally.lines))
+    return sum(count["wrong"] for count in tally.counts.values())
+
+
+def main() -> int:
+    """Print every set that is there."""
+    wrong = show("Golden logs (written by the patterns' author)", golden(), False)
+    for title, tally in (("Labelled incidents (../shared/data/incidents)", incidents()), ("H200 logs", h200())):
+        if tally is None:
+            print(f"\n{title}: not there, skipped")
+        else:
+            wrong += show(title, tally, True)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""`stillruns autopsy PATH...`: what a log shows, without having been there."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from stillruns.cli.options import common
+from stillruns.cli.output import emit_json, emit_text
+from stillruns.errors import ExitCode
+from stillruns.lab import autopsy
+from stillruns.report import autopsy_json, autopsy_text
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@common
+def command(paths: tuple[str, ...], as_json: bool, store_dir: Path | None) -> int:
+    """Read logs, journals, cores and run folders: requests, applied conditions, timeline, incidents.
+
+    PATH is a file (also .gz, .xz, .zst, .bz2), a folder, a core file, or - for standard input. Exit code 0 whatever
+    the log shows; nothing is written anywhere.
+    """
+    found = autopsy.perform(paths, sys.stdin.buffer)
+    if as_json:
+        emit_json(autopsy_json.document(found))
+    else:
+        emit_text(autopsy_text.text(found))
+    return int(ExitCode.COMPLETE)

@@ -1,0 +1,33 @@
+"""`stillruns import DIR`: a foreign worklog into the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from stillruns.cli.options import common
+from stillruns.cli.output import emit_json, emit_text
+from stillruns.errors import ExitCode
+from stillruns.lab import importing
+from stillruns.report import import_text
+from stillruns.store.opening import open_store
+
+
+@click.command("import")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--name", default="", help="Name of the study in the store (default: the folder's name).")
+@common
+def command(folder: Path, name: str, as_json: bool, store_dir: Path | None) -> int:
+    """Take the run folders at or below FOLDER (each with a result.json) over into the store, byte for byte.
+
+    Journals, probes and answers beside the results become evidence; `stillruns report NAME` prints what they show.
+    Exit code 1 when a folder could not be read.
+    """
+    with open_store(store_dir) as store:
+        result = importing.run(folder, store, name)
+    if as_json:
+        emit_json(import_text.document(result))
+    else:
+        emit_text(import_text.text(result))
+    return ExitCode.NO if any(entry.why for entry in result.runs) else ExitCode.COMPLETE

@@ -1,0 +1,211 @@
+"""Opens what a person may hand over as a log: files (plain, .gz, .xz, .zst, .bz2), folders, standard input.
+
+Everything is streamed: a block at a time, decompressed on the way, hashed and counted. A compressed file that ends
+early gives what it holds, with a note.
+"""
+
+from __future__ import annotations
+
+import bz2
+import hashlib
+import lzma
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from stillruns.errors import UsageError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+BLOCK = 1 << 20
+MAX_FILES = 500
+"""Of a folder, so many files are read."""
+CORE_MAGIC = b"\x7fELF"
+
+_BINARY = (b"GGUF", b"PK\x03\x04", b"\x89PNG", b"SQLite format 3")
+
+
+class _Decoder(Protocol):
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes:
+        """The next plain bytes."""
+
+    @property
+    def eof(self) -> bool:
+        """The compressed stream is complete."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """What follows it."""
+
+    @property
+    def needs_input(self) -> bool:
+        """Nothing more comes out before more goes in."""
+
+
+class _Gzip:
+    """zlib's object behind the same face as the others."""
+
+    def __init__(self) -> None:
+        self._object = zlib.decompressobj(wbits=31)
+
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes:
+        return self._object.decompress(self._object.unconsumed_tail + data, max(0, max_length))
+
+    @property
+    def eof(self) -> bool:
+        return self._object.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._object.unused_data
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._object.unconsumed_tail
+
+
+_MAGIC = ((b"\x1f\x8b", "gz"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zst"), (b"BZh", "bz2"))
+_FAULTS = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, zstd.ZstdError)
+
+
+@dataclass
+class LogInput:
+    """One input. Iterate `blocks()` once; `sha256` and `size` (of the plain bytes) are complete after that."""
+
+    path: str
+    stream: BinaryIO | None = None
+    note: str = ""
+    size: int = 0
+    _digest: hashlib._Hash = field(default_factory=hashlib.sha256)
+
+    @property
+    def sha256(self) -> str:
+        """Of the plain bytes read so far, as `sha256:<hex>`."""
+        return f"sha256:{self._digest.hexdigest()}"
+
+    def blocks(self) -> Iterator[bytes]:
+        """The plain bytes, a block of about a megabyte at a time."""
+        file = self.stream if self.stream is not None else _open(self.path)
+        try:
+            first = file.read(BLOCK)
+            form = next((name for magic, name in _MAGIC if first.startswith(magic)), "")
+            for block in self._inflate(first, file, form) if form else _plain(first, file):
+                self._digest.update(block)
+                self.size += len(block)
+                yield block
+        except OSError as error:
+            if self.size == 0:
+                raise UsageError(
+                    f"{self.path} cannot be read: {error.strerror or error}; name another file."
+                ) from error
+            self.note = f"reading stopped after {self.size} bytes: {error.strerror or error}"
+        finally:
+            if self.stream is None:
+                file.close()
+
+    def _inflate(self, first: bytes, file: BinaryIO, form: str) -> Iterator[bytes]:
+        data, decoder, finished = first, _decoder(form), False
+        while data:
+            try:
+                plain = decoder.decompress(data, BLOCK)
+                data = b""
+                while True:
+                    if plain:
+                        yield plain
+                    if decoder.eof or decoder.needs_input:
+                        break
+                    plain = decoder.decompress(b"", BLOCK)
+            except _FAULTS as error:
+                self.note = f"the {form} data is damaged or cut: {str(error)[:120]}; what came before it was read"
+                return
+            finished = decoder.eof
+            if finished:
+                data = decoder.unused_data.lstrip(b"\0")
+                if data and not data.startswith(tuple(m for m, _ in _MAGIC)):
+                    self.note = f"{len(data)} bytes after the {form} data are ignored"
+                    return
+                decoder = _decoder(form)
+            data = data or file.read(BLOCK)
+        if not finished:
+            self.note = f"the {form} data ends early"
+
+
+def _decoder(form: str) -> _Decoder:
+    if form == "gz":
+        return _Gzip()
+    if form == "xz":
+        return lzma.LZMADecompressor(memlimit=256 << 20)
+    if form == "bz2":
+        return bz2.BZ2Decompressor()
+    decoder: _Decoder = zstd.ZstdDecompressor()
+    return decoder
+
+
+def _plain(first: bytes, file: BinaryIO) -> Iterator[bytes]:
+    block = first
+    while block:
+        yield block
+        block = file.read(BLOCK)
+
+
+def _open(path: str) -> BinaryIO:
+    try:
+        return Path(path).open("rb")
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be opened: {error.strerror}; name a log file, a folder, or - for standard input."
+        ) from error
+
+
+def inputs(paths: tuple[str, ...], stdin: BinaryIO) -> tuple[LogInput, ...]:
+    """What the paths name, folders opened (files that look like logs, sorted). Raises UsageError for what is not
+    there."""
+    found: list[LogInput] = []
+    for path in paths:
+        if path == "-":
+            found.append(LogInput("-", stdin))
+        elif Path(path).is_dir():
+            found += [LogInput(str(p)) for p in _files(Path(path))]
+        elif not Path(path).exists():
+            raise UsageError(f"{path} is not there; name a log file, a folder, or - for standard input.")
+        else:
+            found.append(LogInput(path))
+    return tuple(found)
+
+
+def _files(folder: Path) -> list[Path]:
+    files = [p for p in sorted(folder.rglob("*")) if p.is_file() and not p.name.startswith(".")]
+    chosen = [p for p in files if _looks_like_log(p)]
+    if not chosen:
+        raise UsageError(f"{folder} holds no file that looks like a log; name the file itself.")
+    return chosen[:MAX_FILES]
+
+
+def _looks_like_log(path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(4096)
+    if not head or head.startswith(_BINARY):
+        return False
+    if head.startswith(CORE_MAGIC):
+        return is_core(path)
+    if head.startswith(tuple(m for m, _ in _MAGIC)):
+        return True
+    return head.count(b"\0") < len(head) // 8 or b"\n" in head
+
+
+def is_core(path: Path) -> bool:
+    """Whether a file is an ELF core dump (type 4)."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(20)
+    except OSError:
+        return False
+    if not head.startswith(CORE_MAGIC) or len(head) < 18:
+        return False
+    return int.from_bytes(head[16:18], "little" if head[5] == 1 else "big") == 4

@@ -1,0 +1,371 @@
+"""Servers' logs and the kernel's -> incidents: one for each thing that went wrong.
+
+The cause comes before the manner: a line that says out of memory, device lost or hang beats the signal that it led
+to. Every field is taken from lines that tell it; a field that none tells is unknown, and `why_unknown` says why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from stillruns.judge import fallbacks, incident_fields, incident_words
+from stillruns.judge.incident_group import Group, groups, line_of, request_of, runner_of
+from stillruns.judge.incident_kernel import leftover, of_group
+from stillruns.judge.kernel_incident import kernel_backend, kernel_only
+from stillruns.judge.signature import signature, telling
+from stillruns.model.autopsy import Confidence, Excerpt, Incident
+from stillruns.model.backend import Backend, Runtime
+from stillruns.model.card import CardName
+from stillruns.model.component import Component
+from stillruns.model.kernel_log import KernelEvent, KernelEventKind
+from stillruns.model.outcome import OutcomeKind
+from stillruns.model.pattern import CrashPattern
+from stillruns.model.phase import Phase
+from stillruns.model.server_facts import Trouble
+from stillruns.model.server_log import Ending, LogDevice, Note, Runner, ServerLog
+from stillruns.model.workaround import KnownIssue, Workaround
+
+_BUSY = (Phase.LOAD, Phase.RESERVE, Phase.WARMUP, Phase.PROMPT)
+_CAUSES = (OutcomeKind.OOM, OutcomeKind.DEVICE_LOST, OutcomeKind.HANG)
+_CAUSE_RANK = 70
+_KEY_RANK = 60
+_MAX_EVIDENCE = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What the catalogue knows, by id where it is looked up."""
+
+    patterns: Mapping[str, CrashPattern]
+    workarounds: Mapping[str, Workaround]
+    issues: tuple[KnownIssue, ...]
+    cards: tuple[CardName, ...]
+
+
+def judge(
+    servers: tuple[ServerLog, ...], events: tuple[KernelEvent, ...], known: Knowledge
+) -> tuple[tuple[Incident, ...], tuple[Note, ...]]:
+    """(incidents in the order of servers and lines, notes on troubles that a server survived)."""
+    incidents: list[Incident] = []
+    notes: list[Note] = []
+    used: set[str] = set()
+    alone = len(servers) <= 1
+    for server in servers:
+        found, survived = groups(server, known.patterns)
+        if not found:
+            found = _quiet(server)
+        for group in found:
+            source = _source(group)
+            kernel = of_group(group, server, events, source, alone)
+            used |= {event.ref for event in kernel}
+            incidents.append(_incident(server, group, kernel, known))
+        notes += [_survived(server, group, known) for group in survived]
+    for run in leftover(events, used):
+        incidents.append(kernel_only(run))
+    return tuple(incidents), tuple(notes)
+
+
+def _quiet(server: ServerLog) -> list[Group]:
+    """A server without a line of trouble: it may still have fallen back to the CPU, or its log ends in mid work."""
+    lost = fallbacks.ending(server)
+    group = Group()
+    if lost is not None:
+        group.add(line_of(lost[0].ref), lost[0])
+        group.lost = lost[1]
+    elif server.last_phase in _BUSY and server.runtime in (Runtime.OLLAMA, Runtime.VLLM) and not server.clean_end:
+        last = server.phases[-1].last
+        if any(line_of(r.last) > line_of(last) for r in server.requests):
+            return []
+        text = dict(server.texts).get(last, f"the log ends in {server.last_phase.value}")
+        group.add(line_of(last), Ending("cut", last, text, phase=server.last_phase, phase_ref=last))
+    return [group] if group.endings else []
+
+
+def _source(group: Group) -> str:
+    sign = group.endings[0].ref if group.endings else group.troubles[0].ref
+    return sign.split(":", 1)[0]
+
+
+def _survived(server: ServerLog, group: Group, known: Knowledge) -> Note:
+    refs = (*(t.ref for t in group.troubles), *(e.ref for e in group.endings))
+    pattern = known.patterns.get(group.troubles[0].pattern) if group.troubles else None
+    said = pattern.explanation if pattern else "it was stopped"
+    return Note("survived", f"{server.id} went on after {len(refs)} line(s) of trouble: {said}", refs[:5])
+
+
+def _incident(server: ServerLog, group: Group, kernel: tuple[KernelEvent, ...], known: Knowledge) -> Incident:
+    runner, request = runner_of(server, group), request_of(server, group)
+    top = _top(group, known.patterns)
+    pattern = known.patterns.get(top.pattern) if top else None
+    signal = _signal(group, kernel)
+    outcome, manner = _outcome(group, top, signal, kernel)
+    phase = _phase(group, top, outcome, known.patterns)
+    frames = next((telling(e.frames) for e in group.endings if e.frames), ())
+    on = incident_fields.backend(server, runner, group, frames)
+    on = group.lost if group.lost is not Backend.UNKNOWN else kernel_backend(on, kernel)
+    device = incident_fields.device(server, runner, on, top.device if top else None)
+    target, remark = incident_fields.target(device, server, known.cards)
+    target = _named_target(pattern, top) or target
+    parts = incident_fields.components(pattern, outcome, frames, on, kernel, device.driver if device else "")
+    parts = incident_fields.context(parts, server, outcome, pattern)
+    key = _key(group, top, kernel)
+    sign = signature(signal or _implied(group), frames, key.text if key else "")
+    explanation = incident_words.explain(
+        server,
+        outcome,
+        signal,
+        phase,
+        on,
+        device,
+        target,
+        runner,
+        pattern if top and top.rank >= 40 else None,
+        remark,
+    )
+    return Incident(
+        server=server.id,
+        request=request.id if request else None,
+        time=next((e.at for e in group.endings if e.at), None),
+        outcome=outcome,
+        signal=signal,
+        detail=manner,
+        phase=phase,
+        backend=on,
+        components=parts,
+        target=target,
+        device=_device_name(device, runner),
+        requested_layers=runner.requested_layers if runner else None,
+        applied_layers=runner.applied_layers if runner else None,
+        total_layers=runner.total_layers if runner else None,
+        signature=sign,
+        frames=tuple(f.function if f.function not in ("", "??", "n/a") else f.module for f in frames),
+        key_line=key,
+        evidence=_evidence(group, kernel, runner, server),
+        confidence=_confidence(outcome, phase, on, pattern, signal, group),
+        explanation=explanation,
+        next_step=incident_words.next_step(outcome, pattern if top and top.rank >= 40 else None, phase),
+        pattern=top.pattern if top else None,
+        known_issues=_issues(sign, known.issues),
+        workarounds=_workarounds(pattern, target, on, server, known.workarounds),
+        why_unknown=_why(server, group, outcome, phase, on, target, parts, runner),
+    )
+
+
+def _top(group: Group, patterns: Mapping[str, CrashPattern]) -> Trouble | None:
+    """The most telling line of trouble; of equals, the first."""
+    return max(group.troubles, key=lambda t: (t.rank, -line_of(t.ref)), default=None)
+
+
+def _named_target(pattern: CrashPattern | None, top: Trouble | None) -> str | None:
+    """The target that the deciding line itself names (`GPU arch : gfx906`)."""
+    if pattern is None or top is None or "(?P<target>" not in pattern.regex:
+        return None
+    found = re.search(pattern.regex, top.text)
+    return found["target"] if found else None
+
+
+def _signal(group: Group, kernel: tuple[KernelEvent, ...]) -> str | None:
+    for ending in group.deaths:
+        if ending.signal and ending.kind in ("signal", "exit"):
+            return ending.signal
+    for event in kernel:
+        if event.kind is KernelEventKind.SEGFAULT:
+            return "SIGSEGV"
+        if event.kind is KernelEventKind.OOM_KILL:
+            return "SIGKILL"
+        if event.kind is KernelEventKind.TRAP:
+            return "SIGILL" if "invalid opcode" in event.what else "SIGFPE" if "divide" in event.what else None
+    return None
+
+
+def _implied(group: Group) -> str | None:
+    """For the signature only: an assert and a terminate are aborts whether or not a shell said so."""
+    return "SIGABRT" if any(e.kind in ("assert", "terminate") for e in group.endings) else None
+
+
+def _outcome(
+    group: Group, top: Trouble | None, signal: str | None, kernel: tuple[KernelEvent, ...]
+) -> tuple[OutcomeKind | None, str]:
+    """(outcome, the manner in one line)."""
+    kinds = {e.kind for e in group.deaths}
+    manner = "; ".join(dict.fromkeys(_manner(e) for e in group.deaths))[:300]
+    if any(e.kind is KernelEventKind.OOM_KILL for e in kernel) and signal in (None, "SIGKILL"):
+        return OutcomeKind.OOM, manner or "killed by the kernel for want of memory"
+    causes = [t for t in group.troubles if t.outcome in _CAUSES and t.rank >= _CAUSE_RANK]
+    if causes and (top is None or top.outcome in _CAUSES or top.rank - causes[0].rank < 25):
+        best = max(causes, key=lambda t: (t.rank, -line_of(t.ref)))
+        if top is None or top.outcome in _CAUSES or best.outcome is not OutcomeKind.OOM or top.rank < 85:
+            return best.outcome, manner or best.outcome.value.replace("_", " ")
+    if "fallback" in kinds and signal is None:
+        return OutcomeKind.OK, "silent CPU fallback: the GPU that was there did nothing"
+    if signal is not None and signal != "SIGABRT":
+        return OutcomeKind.CRASH, manner or f"crash:{signal}"
+    if signal == "SIGABRT" or kinds & {"assert", "terminate"}:
+        return OutcomeKind.ABORT, manner
+    if "timeout" in kinds:
+        return OutcomeKind.HANG, manner
+    if "garbage" in kinds:
+        return OutcomeKind.WRONG_OUTPUT, "one character over and over"
+    if top is not None:
+        return top.outcome, manner or top.outcome.value
+    if kinds & {"panic", "exception", "exit", "eof", "http"}:
+        return OutcomeKind.ERROR, manner
+    return None, "the log ends in mid work"
+
+
+def _manner(ending: Ending) -> str:
+    if ending.signal:
+        return f"{'crash' if ending.signal != 'SIGABRT' else 'abort'}:{ending.signal}"
+    if ending.exit_status is not None:
+        return f"exit status {ending.exit_status}"
+    return {"terminate": "terminate", "assert": "GGML_ASSERT or abort", "http": "HTTP error"}.get(
+        ending.kind, ending.kind
+    )
+
+
+def _phase(
+    group: Group, top: Trouble | None, outcome: OutcomeKind | None, patterns: Mapping[str, CrashPattern]
+) -> Phase:
+    """The phase that a deciding line has by itself, else that of the deciding line's place, else of the death's."""
+    for trouble in sorted(group.troubles, key=lambda t: -t.rank):
+        pattern = patterns.get(trouble.pattern)
+        own = pattern.phase if pattern else None
+        if own is not None and (trouble is top or trouble.outcome is outcome):
+            return own
+    places = [top.phase] if top is not None and top.rank >= _KEY_RANK else []
+    places += [e.phase for e in group.deaths] + [t.phase for t in group.troubles] + [e.phase for e in group.endings]
+    return next((p for p in places if p is not Phase.UNKNOWN), Phase.UNKNOWN)
+
+
+def _device_name(device: LogDevice | None, runner: Runner | None) -> str | None:
+    if device is not None:
+        return device.name or device.description or None
+    return runner.device if runner else None
+
+
+def _key(group: Group, top: Trouble | None, kernel: tuple[KernelEvent, ...]) -> Excerpt | None:
+    """The single most telling line: the pattern's, a signal's, the kernel's, then whatever ended it."""
+    if top is not None and top.rank >= _KEY_RANK:
+        return Excerpt(top.ref, top.text)
+    signals = [e for e in group.deaths if e.kind in ("signal", "assert", "terminate")]
+    if signals:
+        return Excerpt(signals[0].ref, signals[0].text)
+    deaths = [
+        k for k in kernel if k.kind in (KernelEventKind.SEGFAULT, KernelEventKind.TRAP, KernelEventKind.OOM_KILL)
+    ]
+    if deaths:
+        return Excerpt(deaths[0].ref, deaths[0].text)
+    if top is not None:
+        return Excerpt(top.ref, top.text)
+    if group.endings:
+        return Excerpt(group.endings[0].ref, group.endings[0].text)
+    return None
+
+
+def _evidence(
+    group: Group, kernel: tuple[KernelEvent, ...], runner: Runner | None, server: ServerLog
+) -> tuple[Excerpt, ...]:
+    texts = dict(server.texts)
+    found: dict[str, str] = {}
+    for ref in runner.refs if runner else ():
+        if ref in texts:
+            found[ref] = texts[ref]
+    for ending in group.endings:
+        for named in (ending.phase_ref, *ending.refs):
+            if named and named in texts:
+                found[named] = texts[named]
+        found[ending.ref] = ending.text
+    for trouble in group.troubles[:_MAX_EVIDENCE]:
+        found[trouble.ref] = trouble.text
+    for event in kernel[:6]:
+        found[event.ref] = event.text
+    ordered = sorted(found.items(), key=lambda item: (item[0].split(":")[0], line_of(item[0])))
+    if len(ordered) > _MAX_EVIDENCE * 2:
+        ordered = [*ordered[:_MAX_EVIDENCE], *ordered[-_MAX_EVIDENCE:]]
+    return tuple(Excerpt(ref, text) for ref, text in ordered)
+
+
+def _confidence(
+    outcome: OutcomeKind | None,
+    phase: Phase,
+    on: Backend,
+    pattern: CrashPattern | None,
+    signal: str | None,
+    group: Group,
+) -> Confidence:
+    """`high` only where outcome, phase and backend are all told and no composed pattern decided."""
+    if outcome is None:
+        return Confidence.LOW
+    told = (phase is not Phase.UNKNOWN) + (on is not Backend.UNKNOWN)
+    real = signal is not None if pattern is None or pattern.rank < _KEY_RANK else pattern.origin == "real"
+    if told == 2 and real and all(e.kind != "garbage" for e in group.endings):
+        return Confidence.HIGH
+    return Confidence.MEDIUM if told else Confidence.LOW
+
+
+def _issues(sign: str | None, issues: Iterable[KnownIssue]) -> tuple[str, ...]:
+    """Only by signature: a runtime and a backend alone do not make it the same fault."""
+    return tuple(issue.id for issue in issues if sign is not None and sign in issue.signatures)
+
+
+def _workarounds(
+    pattern: CrashPattern | None,
+    target: str | None,
+    on: Backend,
+    server: ServerLog,
+    known: Mapping[str, Workaround],
+) -> tuple[str, ...]:
+    """The pattern's, without those that are for other targets, backends or runtimes."""
+    found = []
+    for name in pattern.workarounds if pattern else ():
+        entry = known.get(name)
+        if entry is None:
+            continue
+        fits = not entry.targets or target is None or target in entry.targets
+        fits = fits and (not entry.backends or on is Backend.UNKNOWN or on.value in entry.backends)
+        fits = fits and (not entry.runtimes or server.runtime.value in (*entry.runtimes, "unknown"))
+        if fits:
+            found.append(name)
+    return tuple(found)
+
+
+def _why(
+    server: ServerLog,
+    group: Group,
+    outcome: OutcomeKind | None,
+    phase: Phase,
+    on: Backend,
+    target: str | None,
+    parts: tuple[Component, ...],
+    runner: Runner | None,
+) -> tuple[tuple[str, str], ...]:
+    found: list[tuple[str, str]] = []
+    if outcome is None:
+        found.append(("outcome", "the log ends in mid work: a hang, a death and a cut log look alike"))
+    if phase is Phase.UNKNOWN:
+        told = (
+            "no line before it tells a phase"
+            if not server.phases
+            else "the lines before it do not tell how far it was"
+        )
+        found.append(("phase", told))
+    if on is Backend.UNKNOWN:
+        several = len({d.backend for d in server.devices if d.backend is not Backend.CPU}) > 1
+        found.append(
+            (
+                "backend",
+                "several backends are loaded and no line names one"
+                if several
+                else "no device, buffer or library line names a backend",
+            )
+        )
+    if target is None:
+        found.append(("target", "no line prints an architecture, and no card name that is known"))
+    if parts == (Component.UNKNOWN,):
+        found.append(("component", "no pattern and no frame points at a part"))
+    if runner is None or runner.applied_layers is None:
+        hidden = any(n.kind == "hidden" for n in server.notes)
+        found.append(("layers", "hidden at this verbosity" if hidden else "no layer line stands in this log"))
+    return tuple(found)

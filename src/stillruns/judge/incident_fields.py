@@ -1,0 +1,254 @@
+"""Backend, target and component of an incident, each from the lines that tell it; unknown where none does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from stillruns.judge.components import MODULES
+from stillruns.judge.incident_group import Group, line_of
+from stillruns.model.backend import Backend, Runtime, backend_of_device
+from stillruns.model.card import CardName
+from stillruns.model.component import Component
+from stillruns.model.kernel_log import KernelEvent, KernelEventKind
+from stillruns.model.outcome import OutcomeKind
+from stillruns.model.pattern import CrashPattern
+from stillruns.model.server_log import Frame, LogDevice, Runner, ServerLog
+
+_FRAME_BACKENDS = (
+    ("ggml_vk_", Backend.VULKAN),
+    ("ggml_backend_vk_", Backend.VULKAN),
+    ("vk::", Backend.VULKAN),
+    ("ggml_sycl", Backend.SYCL),
+    ("ggml_backend_sycl", Backend.SYCL),
+    ("ggml_metal", Backend.METAL),
+    ("hip", Backend.ROCM),
+    ("rocblas", Backend.ROCM),
+)
+_MODULE_BACKENDS = (
+    ("libggml-vulkan", Backend.VULKAN),
+    ("libvulkan", Backend.VULKAN),
+    ("libggml-hip", Backend.ROCM),
+    ("libamdhip64", Backend.ROCM),
+    ("libhsa-runtime64", Backend.ROCM),
+    ("librocblas", Backend.ROCM),
+    ("libggml-cuda", Backend.CUDA),
+    ("libcuda", Backend.CUDA),
+    ("libcublas", Backend.CUDA),
+    ("libggml-sycl", Backend.SYCL),
+    ("libggml-metal", Backend.METAL),
+)
+_TEXTS: tuple[tuple[re.Pattern[str], Backend], ...] = (
+    (
+        re.compile(r"ggml_vulkan|ggml-vulkan|\bvk::|ErrorDeviceLost|ErrorOutOf(?:Device|Host)Memory|radv/|VK_ERROR"),
+        Backend.VULKAN,
+    ),
+    (
+        re.compile(
+            r"ROCm error|ROCm\d|rocBLAS|hip[A-Z]\w+|HSA_STATUS|by GPU node-|by agent node-|HIP error|HIP out of|"
+            r"\bhsa_|code objects? found for: gfx|unsupported target: 'gfx|amd_comgr|rocdevice\.cpp|ggml-hip"
+        ),
+        Backend.ROCM,
+    ),
+    (re.compile(r"SYCL error|ggml-sycl|ggml_sycl|level_zero backend|UR_RESULT"), Backend.SYCL),
+    (re.compile(r"ggml_metal|ggml-metal"), Backend.METAL),
+    (re.compile(r"CUDA error: (?:.*)sm_\d|cuda_fp16|cuBLAS|CUBLAS_STATUS|NVRM|libcuda\.so"), Backend.CUDA),
+)
+_NEW_TREE = re.compile(r"ggml-cuda/ggml-cuda\.cu")
+_SM = re.compile(r"\bsm_\d\d")
+
+
+def backend(server: ServerLog, runner: Runner | None, group: Group, frames: tuple[Frame, ...]) -> Backend:
+    """From the lines of the death, then its frames, then where the runner's weights are, then the only GPU listed.
+
+    `CUDA error` alone decides nothing: ROCm builds said so until 2025, and PyTorch's NCCL still does.
+    """
+    texts = [t.text for t in group.troubles] + [e.text for e in group.endings]
+    texts += [text for ref, text in server.texts if group.first <= line_of(ref) <= group.last + 5]
+    for text in texts:
+        for form, found in _TEXTS:
+            if form.search(text):
+                return found
+    for trouble in group.troubles:
+        if trouble.device and backend_of_device(trouble.device) not in (Backend.UNKNOWN, Backend.CPU, Backend.CUDA):
+            return backend_of_device(trouble.device)
+    by_frame = _by_frames(frames)
+    if by_frame is not Backend.UNKNOWN:
+        return by_frame
+    if runner is not None and runner.backend is not Backend.UNKNOWN:
+        return runner.backend if len(runner.backends) <= 1 else _of_several(runner, texts)
+    listed = {d.backend for d in server.devices if d.backend not in (Backend.CPU, Backend.UNKNOWN)}
+    loaded = {
+        b.backend for b in server.backends_loaded if b.backend not in (Backend.CPU, Backend.RPC, Backend.UNKNOWN)
+    }
+    for known in (listed, loaded, _found(server)):
+        if len(known) == 1:
+            return known.pop()
+    return Backend.CUDA if _new_cuda(server, texts) else Backend.UNKNOWN
+
+
+def _found(server: ServerLog) -> set[Backend]:
+    """`found 4 ROCm devices:` without the list that follows it."""
+    found = re.compile(r": found [1-9]\d{0,3} (ROCm|CUDA|SYCL) devices|: Found [1-9]\d{0,3} (Vulkan) devices")
+    named = [found.search(text) for _, text in server.texts]
+    return {backend_of_device(m[1] or m[2]) for m in named if m}
+
+
+def _of_several(runner: Runner, texts: list[str]) -> Backend:
+    for known in runner.backends:
+        if any(known.value in text.lower() for text in texts):
+            return known
+    return Backend.UNKNOWN
+
+
+def _new_cuda(server: ServerLog, texts: list[str]) -> bool:
+    """Builds with the tree of late 2024 say `ROCm error` when they are ROCm's, so `CUDA error` there is CUDA's."""
+    shown = [*texts, *(text for _, text in server.texts)]
+    error = any(text.startswith("CUDA error") for text in texts)
+    return error and any(_NEW_TREE.search(text) for text in shown)
+
+
+def _by_frames(frames: tuple[Frame, ...]) -> Backend:
+    for frame in frames[:8]:
+        for start, found in _MODULE_BACKENDS:
+            if frame.module.startswith(start):
+                return found
+        for start, found in _FRAME_BACKENDS:
+            if frame.function.startswith(start):
+                return found
+    return Backend.UNKNOWN
+
+
+def device(server: ServerLog, runner: Runner | None, on: Backend, named: str | None) -> LogDevice | None:
+    """The device that was used: the one named, the runner's, or the only one of the backend."""
+    split = runner is not None and len(runner.backends) > 1
+    for name in (named, runner.device if runner and not split else None):
+        for candidate in server.devices:
+            if name and candidate.name == name:
+                return candidate
+    if runner is not None and len(runner.backends) > 1:
+        return None
+    mine = [d for d in server.devices if d.backend is on]
+    if on in (Backend.UNKNOWN, Backend.CPU):
+        mine = [d for d in server.devices if d.backend is not Backend.CPU]
+    targets = {(d.target, d.description) for d in mine}
+    return mine[0] if len(targets) == 1 else None
+
+
+def target(found: LogDevice | None, server: ServerLog, cards: tuple[CardName, ...]) -> tuple[str | None, str]:
+    """(target without its feature suffixes, a sentence where printed and real target differ).
+
+    An override changes what is printed: where the card's name says another target, the name counts.
+    """
+    if found is None:
+        printed = {d.target for d in server.devices if d.target}
+        return (_base(printed.pop()), "") if len(printed) == 1 else (None, "")
+    by_name = card_target(found.description, cards)
+    printed_base = _base(found.target) if found.target else None
+    if by_name and printed_base and by_name != printed_base and by_name.startswith("gfx"):
+        return by_name, f"the log prints {printed_base} for a card that is {by_name}: an override is set"
+    return printed_base or by_name, ""
+
+
+def card_target(name: str, cards: tuple[CardName, ...]) -> str | None:
+    """The target of the longest catalogue name that the printed name contains; None when two targets claim it."""
+    lowered = name.lower()
+    best: list[CardName] = []
+    for card in cards:
+        place = lowered.find(card.name.lower())
+        if place >= 0 and not lowered[place + len(card.name) : place + len(card.name) + 1].isalnum():
+            if best and len(card.name) < len(best[0].name):
+                continue
+            best = [c for c in best if len(c.name) == len(card.name)] + [card]
+    targets = {card.target for card in best}
+    return targets.pop() if len(targets) == 1 else None
+
+
+def _base(printed: str) -> str:
+    return printed.split(":", 1)[0]
+
+
+_BY_BACKEND: Mapping[Backend, tuple[Component, ...]] = {
+    Backend.VULKAN: (Component.GGML_BACKEND, Component.VULKAN_DRIVER),
+    Backend.ROCM: (Component.GGML_BACKEND, Component.HIP, Component.KERNEL_DRIVER),
+    Backend.CUDA: (Component.GGML_BACKEND, Component.CUDA),
+    Backend.SYCL: (Component.GGML_BACKEND,),
+    Backend.METAL: (Component.GGML_BACKEND,),
+    Backend.CPU: (Component.GGML_CORE, Component.HOST_CPU),
+}
+
+
+def components(
+    top: CrashPattern | None,
+    outcome: OutcomeKind | None,
+    frames: tuple[Frame, ...],
+    on: Backend,
+    kernel: Iterable[KernelEvent],
+    driver: str,
+) -> tuple[Component, ...]:
+    """Candidates, most likely first: the deciding pattern's, else the innermost frame's, else the backend's."""
+    found: list[Component] = []
+    for event in kernel:
+        if event.kind in (KernelEventKind.RAS, KernelEventKind.XID):
+            found.append(Component.HARDWARE)
+        if event.module:
+            found += _module(event.module)
+    if top is not None and top.rank >= 60:
+        found = [*found, *top.components]
+    else:
+        found += _frames(frames, on)
+        if not found and outcome in (OutcomeKind.CRASH, OutcomeKind.ABORT):
+            found += _BY_BACKEND.get(on, ())
+        if not found and top is not None:
+            found += top.components
+    exchangeable = "AMD open-source driver" in driver or "proprietary" in driver
+    if exchangeable and (Component.VULKAN_DRIVER in found or outcome is OutcomeKind.OOM):
+        # AMDVLK and the closed driver refuse allocations that RADV grants; they are the first to exchange
+        found = [Component.VULKAN_DRIVER, *found]
+    return tuple(dict.fromkeys(found)) or (Component.UNKNOWN,)
+
+
+_NO_CODE = ("gpu-no-kernel-image", "gpu-invalid-device-function", "hip-no-binary", "hip-no-code-object")
+
+
+def context(
+    parts: tuple[Component, ...], server: ServerLog, outcome: OutcomeKind | None, top: CrashPattern | None
+) -> tuple[Component, ...]:
+    """What the server adds to the candidates: Ollama ships the build and estimates the memory; an override for
+    another chip than the one the log names is the first thing to doubt."""
+    found = list(parts)
+    if server.runtime is Runtime.OLLAMA:
+        ships = top is not None and top.id in _NO_CODE
+        if ships or outcome is OutcomeKind.OOM:
+            found.append(Component.OLLAMA)
+    if any(n.kind == "override" for n in server.notes) and top is not None and top.outcome is OutcomeKind.ABORT:
+        found = [Component.CONFIGURATION, *found]
+    return tuple(dict.fromkeys(found))
+
+
+def _module(name: str) -> tuple[Component, ...]:
+    return next((parts for start, parts in MODULES if name.startswith(start)), ())
+
+
+def _frames(frames: tuple[Frame, ...], on: Backend) -> list[Component]:
+    for frame in frames:
+        known = _module(frame.module) if frame.module else ()
+        if known:
+            return list(known)
+        name = frame.function
+        if name.startswith(
+            ("ggml_vk_", "ggml_backend_vk", "ggml_cuda", "ggml_sycl", "ggml_metal", "ggml_backend_cuda")
+        ):
+            return [Component.GGML_BACKEND, *(c for c in _BY_BACKEND.get(on, ()) if c is not Component.GGML_BACKEND)]
+        if name.startswith("ggml_backend_sched"):
+            return list(_BY_BACKEND.get(on, (Component.GGML_BACKEND, Component.GGML_CORE)))
+        if name.startswith("ggml_"):
+            return [Component.GGML_CORE]
+        if name.startswith(("llama_", "common_", "server_")):
+            return [Component.LLAMA_CPP]
+    return []
+
+
+def near(event: KernelEvent, first: int, last: int, source: str, lines: int = 300) -> bool:
+    """Whether a kernel line stands close to an incident in the same source."""
+    return event.ref.startswith(f"{source}:") and first - lines <= line_of(event.ref) <= last + lines

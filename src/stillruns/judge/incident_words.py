@@ -1,0 +1,93 @@
+"""What happened, and what to try next, in two or three plain sentences."""
+
+from __future__ import annotations
+
+from stillruns.model.backend import Backend
+from stillruns.model.outcome import OutcomeKind
+from stillruns.model.pattern import CrashPattern
+from stillruns.model.phase import Phase
+from stillruns.model.server_log import LogDevice, Runner, ServerLog
+
+_VERBS = {
+    OutcomeKind.OOM: "ran out of memory",
+    OutcomeKind.DEVICE_LOST: "lost its device",
+    OutcomeKind.HANG: "hung",
+    OutcomeKind.CRASH: "crashed",
+    OutcomeKind.ABORT: "aborted",
+    OutcomeKind.ERROR: "failed",
+    OutcomeKind.WRONG_OUTPUT: "answered with nonsense",
+    OutcomeKind.NOT_READY: "never became ready",
+}
+_PHASES = {
+    Phase.DISCOVER: "while it looked for devices",
+    Phase.INIT: "while it started",
+    Phase.LOAD: "while it loaded the model",
+    Phase.RESERVE: "while it reserved its buffers",
+    Phase.WARMUP: "in the warm-up run",
+    Phase.PROMPT: "while it worked on the prompt",
+    Phase.DECODE: "while it generated",
+    Phase.TEARDOWN: "while it shut down",
+}
+_ELSEWHERE = "Repeat it once with the CPU only and once with another backend: that tells the model from the path."
+_KERNEL = "Read the kernel's log (journalctl -k) of the same minute"
+_NEXT = {
+    OutcomeKind.CRASH: _ELSEWHERE,
+    OutcomeKind.ABORT: _ELSEWHERE,
+    OutcomeKind.OOM: "Offload fewer layers or use a smaller context, and see whether it loads then.",
+    OutcomeKind.DEVICE_LOST: f"{_KERNEL} for a ring timeout or a page fault.",
+    OutcomeKind.HANG: f"{_KERNEL}, and see where it waits with gdb -p.",
+    OutcomeKind.WRONG_OUTPUT: "Compare with the CPU's answer at temperature 0; with several GPUs, try one.",
+}
+_NO_CAUSE = "No line of this log says why."
+
+
+def explain(
+    server: ServerLog,
+    outcome: OutcomeKind | None,
+    signal: str | None,
+    phase: Phase,
+    on: Backend,
+    device: LogDevice | None,
+    target: str | None,
+    runner: Runner | None,
+    top: CrashPattern | None,
+    remark: str,
+) -> str:
+    """The sentences. They repeat only what the incident's fields say."""
+    who = "A runner of Ollama" if server.runtime.value == "ollama" else (server.program or "The program")
+    if outcome is None:
+        where = _PHASES.get(phase, "")
+        return f"The log ends {where}: it cannot tell a hang or a death from a log that was cut there.".replace(
+            "  ", " "
+        )
+    sentence = f"{who} {_VERBS.get(outcome, 'ended')}"
+    sentence += f" with {signal}" if signal else ""
+    sentence += f" {_PHASES[phase]}" if phase in _PHASES else ""
+    if on is not Backend.UNKNOWN:
+        card = ", ".join(x for x in (device.description if device else "", target or "") if x)
+        sentence += f", on {on.value}" + (f" ({card})" if card else "")
+    layers = _layers(runner)
+    sentence += f", {layers}" if layers else ""
+    parts = [sentence + "."]
+    parts.append(top.explanation if top is not None else _NO_CAUSE)
+    if phase is Phase.UNKNOWN:
+        parts.append("In which phase, the log does not tell.")
+    if remark:
+        parts.append(remark[0].upper() + remark[1:] + ".")
+    return " ".join(parts)
+
+
+def _layers(runner: Runner | None) -> str:
+    if runner is None or runner.applied_layers is None:
+        return ""
+    total = f" of {runner.total_layers}" if runner.total_layers is not None else ""
+    return f"with {runner.applied_layers}{total} layers offloaded"
+
+
+def next_step(outcome: OutcomeKind | None, top: CrashPattern | None, phase: Phase) -> str:
+    """The pattern's advice, else what narrows it down."""
+    if top is not None and top.next_step:
+        return top.next_step
+    if outcome is None:
+        return "Give the whole log, to its end, and the kernel's log of the same time."
+    return _NEXT.get(outcome, "Give a log with more detail (llama-server: -lv 4; Ollama: OLLAMA_DEBUG=1).")

@@ -1,0 +1,278 @@
+"""What a worklog's own tables could not show: each finding is computed from the requests and names its places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from statistics import median
+
+from stillruns.model.applied import Answer
+from stillruns.model.backend import Backend
+from stillruns.model.evidence import Ref
+from stillruns.model.worklog import Finding, StudyRequest
+
+NEAR = 0.10
+"""A speed within this share of the run with no layer offloaded does not show that the GPU worked."""
+
+WAIT = 3.0
+"""Seconds before a runner's start that are more than preparing a load takes: Ollama waits up to five for memory."""
+
+Places = tuple[tuple[str, Ref], ...]
+
+
+def findings(requests: Sequence[StudyRequest], silent_ps: Sequence[StudyRequest]) -> tuple[Finding, ...]:
+    """All of them, the most weighty first. `silent_ps` are answered requests after which `ollama ps` listed no "
+    "model."""
+    found: list[Finding] = []
+    for look in _LOOKS:
+        found += look(requests)
+    if silent_ps:
+        runs = _runs(silent_ps)
+        found.append(
+            Finding(
+                "wrong server",
+                f"after {len(silent_ps)} answered requests ({_list(runs)}) `ollama ps` listed no model although one "
+                "was "
+                "loaded: it asked another server, so these listings and versions say nothing about the one measured",
+                _places(silent_ps),
+            )
+        )
+    return tuple(found)
+
+
+def _void(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
+    void = [r for r in requests if r.void]
+    for asked in dict.fromkeys(r.record.asked for r in void):
+        group = [r for r in void if r.record.asked == asked]
+        yield Finding(
+            "void",
+            f"{len(group)} requests with num_gpu={_asked(group[0])} loaded nothing ({_list(_runs(group))}): the "
+            "runner with "
+            f"{_list(dict.fromkeys(f'{r.applied_layers} of {r.total_layers}' for r in group))} layers that an "
+            "earlier "
+            "request had loaded served them. Ollama keeps a running model when num_gpu is negative "
+            "(server/sched.go, needsReload), so these cells were never tested",
+            _places(group),
+        )
+
+
+def _crashes(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
+    groups: dict[tuple[str | None, str, str], list[StudyRequest]] = {}
+    for request in requests:
+        if request.death is not None:
+            key = (request.death.signature, request.death.phase.value, request.backend.value)
+            groups.setdefault(key, []).append(request)
+    for (signature, phase, backend), group in groups.items():
+        deaths = [r.death for r in group if r.death is not None]
+        candidates = _list(c.value for c in deaths[0].components) or "unknown"
+        unsure = "; the log cannot tell which" if len(deaths[0].components) > 1 else ""
+        batches = _list(dict.fromkeys(d.batch for d in deaths if d.batch))
+        where = f"{phase} phase ({batches})" if batches else f"{phase} phase"
+        layers = _list(dict.fromkeys(f"{r.applied_layers}/{r.total_layers}" for r in group))
+        yield Finding(
+            "crash",
+            f"{len(group)} runners died of {deaths[0].signal or 'an unknown signal'} in the {where} on "
+            f"{backend} "
+            f"with {layers} layers, all with one signature ({signature}); candidates: {candidates}{unsure}",
+            tuple((r.run, r.death.ref) for r in group if r.death is not None),
+        )
+
+
+def _timing(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
+    """What the client timed is the wait for freed memory as well."""
+    timed = [
+        (r.record.seconds, r.death.after_load, r)
+        for r in requests
+        if r.death is not None and r.death.after_load is not None and r.record.seconds is not None
+    ]
+    if not timed:
+        return
+    before = [(round(seconds - after, 3), r) for seconds, after, r in timed]
+    waits = [(wait, r) for wait, r in before if wait > WAIT]
+    others = [wait for wait, _ in before if wait <= WAIT]
+    if waits:
+        rest = f" ({_span(others)} s in the others)" if others else ""
+        yield Finding(
+            "timing",
+            f"the time to a crash that the client measured ({_span(s for s, _, _ in timed)} s) is no property of the "
+            f"fault: a runner died {_span(a for _, a, _ in timed)} s after its start, but in {len(waits)} requests "
+            f"{_span(w for w, _ in waits)} s passed before that start{rest}, in which the server waited for "
+            "the memory of the runner that had died before",
+            _places([r for _, r in waits]),
+        )
+
+
+def _empty(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
+    empty = [r for r in requests if r.empty]
+    ok = [r for r in empty if r.record.status == "ok"]
+    if ok:
+        yield Finding(
+            "no text",
+            f"{len(ok)} requests that were counted as ok stored no text although "
+            f"{_span(r.record.tokens or 0 for r in ok)} "
+            f"tokens were generated ({_list(_runs(ok))}): whether their output was sane is unknown",
+            _places(ok),
+        )
+
+
+def _speed(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
+    """Layers on the GPU that make no difference are no proof that the GPU worked."""
+    for model in dict.fromkeys(r.model for r in requests):
+        for server in dict.fromkeys(r.server for r in requests if r.server):
+            own = [r for r in requests if r.model == model and r.server == server and r.record.rate]
+            base = [r.record.rate for r in own if r.record.rate and r.record.asked == 0]
+            offloaded = [r for r in own if (r.applied_layers or 0) > 0]
+            near = (
+                [r for r in offloaded if r.record.rate and abs(r.record.rate / median(base) - 1) <= NEAR]
+                if base
+                else []
+            )
+            if near:
+                yield Finding(
+                    "speed",
+                    f"{model} on {server}: {len(near)} of {len(offloaded)} answered requests with layers on the GPU "
+                    "ran at "
+                    f"{_span(r.record.rate or 0 for r in near)} tokens/s, within 10 % of num_gpu=0 "
+                    f"({median(base):.1f}): an answer in this time does not show that the GPU did anything",
+                    _places(near),
+                )
+
+
+def _versions(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
+    shown: dict[str, StudyRequest] = {}
+    for request in requests:
+        if request.side is not Backend.UNKNOWN and request.version.low:
+            shown.setdefault(request.server, request)
+    texts = {server: _version(r) for server, r in shown.items()}
+    if len(set(texts.values())) > 1:
+        sides = "; ".join(f"{r.side.value} ({server}) {texts[server]}" for server, r in shown.items())
+        yield Finding(
+            "versions",
+            f"the sides ran different releases of Ollama: {sides}. A difference between them is confounded with the "
+            "release",
+            tuple((r.run, r.runner_ref) for r in shown.values() if r.runner_ref),
+        )
+
+
+def _shared(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
+    beside = [r for r in requests if r.alone is False]
+    if not beside:
+        return
+    free = [r.device_free for r in beside if r.device_free]
+    other = [r.device_free for r in requests if r.alone and r.device_free]
+    seen = ""
+    if free and other:
+        seen = f"; free before a load: {_list(dict.fromkeys(free))} there, {_list(dict.fromkeys(other))} otherwise"
+    yield Finding(
+        "shared GPU",
+        f"in {_list(_runs(beside))} a runner of the other server was still loaded when the run began: the two "
+        "services "
+        f"shared one GPU{seen}",
+        _places(beside),
+    )
+
+
+def _labels(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
+    wrong = [r for r in requests if r.label and r.side is not Backend.UNKNOWN and r.label != r.side.value]
+    if wrong:
+        sides = _list(dict.fromkeys(r.side.value for r in wrong))
+        yield Finding(
+            "label",
+            f"{len(wrong)} requests are labelled {_list(dict.fromkeys(r.label for r in wrong))} in their meta.json "
+            "and were "
+            f"served by a server that loads {sides} ({_list(_runs(wrong))})",
+            _places(wrong),
+        )
+
+
+def _order(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
+    orders: dict[tuple[str, ...], list[str]] = {}
+    for run in dict.fromkeys(r.run for r in requests):
+        order = tuple(dict.fromkeys(_asked(r) for r in requests if r.run == run))
+        if len(order) > 2:
+            orders.setdefault(order, []).append(run)
+    for order, runs in orders.items():
+        if len(runs) > 1:
+            yield Finding(
+                "order",
+                f"num_gpu was tried in the order {', '.join(order)} in each of {len(runs)} runs, once a value: what "
+                "depends "
+                "on the order (a loaded runner, a warm page cache) cannot be told from what depends on the value",
+            )
+
+
+def _engines(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
+    engines = {
+        model: _list(dict.fromkeys(r.engine for r in requests if r.model == model and r.engine))
+        for model in dict.fromkeys(r.model for r in requests)
+    }
+    engines = {model: engine for model, engine in engines.items() if engine}
+    if len(set(engines.values())) > 1:
+        listed = "; ".join(f"{model} on the {engine}" for model, engine in engines.items())
+        yield Finding(
+            "engines", f"the models ran on different engines ({listed}): models are confounded with engines"
+        )
+
+
+def _unlogged(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
+    unknown = [r for r in requests if r.side is Backend.UNKNOWN]
+    if unknown:
+        yield Finding(
+            "unknown backend",
+            f"{len(unknown)} requests of {len(_runs(unknown))} runs have no line in a server's log: on which "
+            "backend they "
+            f"ran is unknown, whatever port they asked ({_list(_runs(unknown))})",
+        )
+    unsure = [r for r in requests if r.side is not Backend.UNKNOWN and r.applied is Answer.UNKNOWN]
+    if unsure:
+        yield Finding(
+            "unknown load",
+            f"{len(unsure)} requests ran on a runner that was loaded before their journal begins: its layers are "
+            "not shown "
+            f"({_list(_runs(unsure))})",
+            _places(unsure),
+        )
+
+
+_LOOKS: tuple[Callable[[Sequence[StudyRequest]], Iterable[Finding]], ...] = (
+    _void,
+    _crashes,
+    _timing,
+    _versions,
+    _empty,
+    _speed,
+    _shared,
+    _order,
+    _engines,
+    _labels,
+    _unlogged,
+)
+
+
+def _asked(request: StudyRequest) -> str:
+    """As the client wrote it: a negative number for auto."""
+    asked = request.record.asked
+    return "-1" if asked == "auto" else "none" if asked is None else str(asked)
+
+
+def _version(request: StudyRequest) -> str:
+    low, high = request.version.low, request.version.high
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _runs(requests: Iterable[StudyRequest]) -> list[str]:
+    return list(dict.fromkeys(r.run for r in requests))
+
+
+def _list(texts: Iterable[str]) -> str:
+    return ", ".join(texts)
+
+
+def _span(values: Iterable[float]) -> str:
+    """`2.6 to 9.8`, or the one value."""
+    known = sorted(values)
+    low, high = f"{known[0]:.3g}", f"{known[-1]:.3g}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _places(requests: Iterable[StudyRequest]) -> Places:
+    return tuple((r.run, r.access_ref) for r in requests if r.access_ref)

@@ -1,0 +1,143 @@
+"""`stillruns autopsy`: any logs -> servers, requests, timeline, incidents.
+
+Inputs are streamed: a block is cut into lines, the prefilter leaves out the lines that no rule can match,
+the splitter pushes the rest into the readers. So memory depends on what is found, not on the size of the input.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO
+
+from stillruns.catalogue import load
+from stillruns.collect import core_dump, logs
+from stillruns.judge import incident
+from stillruns.judge.incident import Knowledge
+from stillruns.model.autopsy import Autopsy, Source
+from stillruns.model.backend import Runtime
+from stillruns.model.kernel_log import KernelEvent
+from stillruns.model.server_log import Ending, Note, ServerLog
+from stillruns.normalise.logs import llama_cpp_server
+from stillruns.normalise.logs.prefilter import Prefilter
+from stillruns.normalise.logs.reader import visible
+from stillruns.normalise.logs.streams import (
+    RUNTIMES,
+    Catalogue,
+    Found,
+    Splitter,
+    SupervisorLine,
+    default_openers,
+)
+
+
+@dataclass
+class _Whole:
+    """What all inputs have given so far."""
+
+    sources: list[Source] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
+    warnings: list[Note] = field(default_factory=list)
+    ids: Iterator[int] = field(default_factory=itertools.count)
+
+
+def perform(paths: tuple[str, ...], stdin: BinaryIO) -> Autopsy:
+    """Read everything that the paths name (`-` is `stdin`). Raises UsageError for a path that is not there or cannot
+    be read; whatever a readable file holds is read."""
+    catalogue = Catalogue({runtime: load.grammar(runtime) for runtime in RUNTIMES}, load.patterns())
+    whole = _Whole()
+    for entry in logs.inputs(paths, stdin):
+        source = f"s{len(whole.sources)}"
+        if entry.path != "-" and logs.is_core(Path(entry.path)):
+            _core(entry, source, catalogue, whole)
+        else:
+            _log(entry, source, catalogue, whole)
+    return conclude(whole, catalogue)
+
+
+def knowledge(servers: tuple[ServerLog, ...] = ()) -> Knowledge:
+    """The catalogue, as the judge wants it; without the parts that these servers have no use for."""
+    patterns = {p.id: p for p in load.patterns()}
+    met = [patterns[t.pattern] for s in servers for t in s.troubles if t.pattern in patterns]
+    died = bool(met) or any(s.endings for s in servers)
+    return Knowledge(
+        patterns=patterns,
+        workarounds={w.id: w for w in load.workarounds()} if any(p.workarounds for p in met) else {},
+        issues=load.known_issues() if died else (),
+        cards=load.card_names(),
+    )
+
+
+def conclude(whole: _Whole, catalogue: Catalogue) -> Autopsy:
+    """Number the servers, tie systemd's lines to them, and judge."""
+    servers = [server for found in whole.found for server in found.servers]
+    servers = [replace(server, id=f"srv{number}") for number, server in enumerate(servers)]
+    supervisor = [entry for found in whole.found for entry in found.supervisor]
+    servers = _supervised(servers, supervisor)
+    kernel: tuple[KernelEvent, ...] = tuple(event for found in whole.found for event in found.kernel)
+    incidents, notes = incident.judge(tuple(servers), kernel, knowledge(tuple(servers)))
+    warnings = [*whole.warnings, *(n for found in whole.found for n in found.notes)]
+    warnings += [replace(n, text=f"{s.id}: {n.text}") for s in servers for n in s.notes]
+    return Autopsy(tuple(whole.sources), tuple(servers), incidents, (*warnings, *notes))
+
+
+def _log(entry: logs.LogInput, source: str, catalogue: Catalogue, whole: _Whole) -> None:
+    splitter = Splitter(source, catalogue, default_openers(), lambda: f"srv{next(whole.ids)}")
+    prefilter = Prefilter()
+    for block in entry.blocks():
+        for line in prefilter.feed(block):
+            splitter.take(line)
+    for line in prefilter.end():
+        splitter.take(line)
+    whole.found.append(splitter.close())
+    whole.sources.append(Source(source, entry.path, entry.sha256, entry.size, prefilter.lines, entry.note))
+    if entry.note:
+        whole.warnings.append(Note("input", f"{entry.path}: {entry.note}"))
+    if entry.size == 0:
+        whole.warnings.append(Note("input", f"{entry.path} is empty"))
+
+
+def _core(entry: logs.LogInput, source: str, catalogue: Catalogue, whole: _Whole) -> None:
+    """A core file: gdb's text is read like any other log."""
+    text, note, size, digest = core_dump.read(Path(entry.path))
+    grammar = catalogue.grammars[Runtime.LLAMA_CPP]
+    reader = llama_cpp_server.Reader(f"srv{next(whole.ids)}", entry.path, source, grammar, catalogue.patterns)
+    prefilter = Prefilter()
+    for line in itertools.chain(prefilter.feed(text), prefilter.end()):
+        reader.take(core_dump.log_line(line.number, line.text))
+    whole.found.append(Found(reader.close(), (), ()))
+    whole.sources.append(Source(source, entry.path, digest, size, prefilter.lines, note))
+    if note:
+        whole.warnings.append(Note("core", f"{entry.path}: {note}"))
+
+
+def _supervised(servers: list[ServerLog], entries: list[SupervisorLine]) -> list[ServerLog]:
+    """systemd's lines about a unit or a pid become endings of the server that they name; without one, of the only
+    server there is."""
+    for entry in entries:
+        index = _owner(servers, entry.name, entry.sign.pid)
+        if index is None:
+            continue
+        ending = Ending(
+            kind=entry.sign.kind,
+            ref=f"{entry.source}:L{entry.line.number}",
+            text=visible(entry.line.text),
+            signal=entry.sign.signal,
+            exit_status=entry.sign.exit_status,
+            phase=servers[index].last_phase,
+            at=entry.line.at,
+            pid=entry.sign.pid,
+            secondary=bool(servers[index].endings),
+        )
+        servers[index] = replace(servers[index], endings=(*servers[index].endings, ending))
+    return servers
+
+
+def _owner(servers: list[ServerLog], name: str, pid: int | None) -> int | None:
+    for index, server in enumerate(servers):
+        unit = server.name.split("[", 1)[0]
+        if (pid is not None and f"[{pid}]" in server.name) or (name and unit and unit == name):
+            return index
+    return 0 if len(servers) == 1 else None

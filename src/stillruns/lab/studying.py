@@ -1,0 +1,205 @@
+"""An imported worklog, judged from the store: what was asked beside what the journals show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from stillruns.catalogue import load
+from stillruns.errors import UsageError
+from stillruns.judge import incident, study_findings, worklog
+from stillruns.judge import study as judge_study
+from stillruns.lab import autopsy, importing
+from stillruns.model.absence import Absence
+from stillruns.model.applied import Answer, Applied, FactorApplied
+from stillruns.model.backend import Backend, Runtime
+from stillruns.model.evidence import Ref
+from stillruns.model.outcome import Outcome
+from stillruns.model.phase import Phase
+from stillruns.model.server_log import Ending, Runner, ServerLog
+from stillruns.model.trial import TrialRecord
+from stillruns.model.verdict import TrialVerdict
+from stillruns.model.worklog import Death, Probe, Study, StudyRequest
+from stillruns.normalise import worklog as files
+from stillruns.normalise.logs import streams
+from stillruns.normalise.logs.reader import lines
+from stillruns.normalise.logs.slog import local_seconds
+from stillruns.store.store import Store
+
+
+def names(store: Store) -> dict[str, list[str]]:
+    """Study -> its runs in the store, oldest first."""
+    found: dict[str, list[str]] = {}
+    for record in store.records(kind="run_started"):
+        if record.body.get("form") == importing.FORM:
+            found.setdefault(str(record.body.get("study", "")), []).append(record.run)
+    return {study: sorted(set(runs)) for study, runs in found.items()}
+
+
+def folders(store: Store) -> dict[str, str]:
+    """Name of a run folder -> its run in the store; of two imports of one name, the last."""
+    return {
+        str(record.body["name"]): record.run
+        for record in store.records(kind="run_started")
+        if record.body.get("form") == importing.FORM
+    }
+
+
+def newest(store: Store) -> str:
+    """The study that was imported last, when no other run was recorded after it; else empty."""
+    last = ""
+    for record in store.records(kind="run_started"):
+        imported = record.body.get("form") == importing.FORM
+        if imported or record.body.get("form") != "once":
+            last = str(record.body.get("study", "")) if imported else ""
+    return last
+
+
+def judge(store: Store, name: str, runs: Sequence[str]) -> Study:
+    """Judge these runs as one study. Raises UsageError when one of them is no imported run."""
+    requests: list[StudyRequest] = []
+    silent: list[StudyRequest] = []
+    shown: list[tuple[str, str, bool]] = []
+    for run in runs:
+        folder = _Folder(store, run)
+        found = folder.requests()
+        requests += found
+        silent += folder.silent_ps(found)
+        shown.append((folder.name, run, folder.has(importing.JOURNAL)))
+    return Study(
+        name=name,
+        runs=tuple(shown),
+        requests=tuple(requests),
+        cells=judge_study.cells(requests),
+        findings=study_findings.findings(requests, silent),
+    )
+
+
+def verdict(store: Store, record: TrialRecord) -> TrialVerdict:
+    """One imported request, judged as a trial is. Raises UsageError when its run has no such request any more."""
+    requests = _Folder(store, record.run).requests()
+    if record.index >= len(requests):
+        raise UsageError(f"{record.trial}: its run's result.json holds no request {record.index + 1}")
+    found = requests[record.index]
+    got = f"{found.applied_layers}/{found.total_layers}" if found.applied_layers is not None else None
+    asked = "-1" if found.record.asked == "auto" else str(found.record.asked)
+    factor = FactorApplied(found.applied, asked, got, found.why, found.refs)
+    backend = FactorApplied(
+        Answer.UNKNOWN if found.backend is Backend.UNKNOWN else Answer.YES,
+        "not named in the request",
+        None if found.backend is Backend.UNKNOWN else found.backend.value,
+        "the client asks an address, not a backend; this is what the server's own lines say",
+        (found.runner_ref,) if found.runner_ref else (),
+    )
+    death = found.death
+    return TrialVerdict(
+        trial=record.trial,
+        cell=record.cell,
+        index=record.index,
+        outcome=Outcome(
+            kind=found.outcome,
+            phase=death.phase if death else Phase.UNKNOWN,
+            signal=death.signal if death else None,
+            detail=found.record.error or ("tokens, but no text was stored: output unknown" if found.empty else ""),
+            components=death.components if death else (),
+            key_line=death.ref if death else None,
+            refs=found.refs,
+        ),
+        applied=Applied(found.applied, found.why, {"num_gpu": factor, "backend": backend}),
+        placement=None,
+        agreement=None,
+        tokens_per_second=found.record.rate,
+        seconds=found.record.seconds or 0.0,
+    )
+
+
+DEATHS = ("signal", "exit", "terminate", "assert", "panic", "eof")
+"""Kinds of endings that a runner does not survive."""
+
+
+class _Folder:
+    """One run folder as the store holds it."""
+
+    def __init__(self, store: Store, run: str) -> None:
+        body: Mapping[str, object] | None = None
+        for record in store.records(run=run, kind="run_started"):
+            body = record.body
+        if body is None or body.get("form") != importing.FORM:
+            raise UsageError(f"{run} is no imported run; stillruns report --list lists what the store holds")
+        self.store, self.run, self.name = store, run, str(body["name"])
+        self.zone = str(body.get("zone", ""))
+        listed = body["files"]
+        assert isinstance(listed, list)
+        self.files = {str(f["source"]).split("/", 1)[1]: (str(f["id"]), str(f["sha256"])) for f in listed}
+
+    def has(self, name: str) -> bool:
+        """Whether the folder holds this file."""
+        return name in self.files
+
+    def bytes(self, name: str) -> bytes:
+        """A file's bytes; none where it is not there."""
+        return self.store.read_blob(self.files[name][1]) if name in self.files else b""
+
+    def requests(self) -> tuple[StudyRequest, ...]:
+        """Every request of the run, judged."""
+        client = files.read(self.name, self.bytes("result.json"), self.bytes(importing.META), self.zone)
+        if isinstance(client, Absence):
+            raise UsageError(f"{self.run}: {client.detail}")
+        probe = Probe()
+        if self.has(importing.PROBE):
+            probe = files.probe(self.bytes(importing.PROBE), self.files[importing.PROBE][0])
+        journal = self.has(importing.JOURNAL)
+        servers = self.servers() if journal else ()
+        return worklog.requests(client, servers, journal, _deaths(servers), probe)
+
+    def servers(self) -> tuple[ServerLog, ...]:
+        """The servers of its journal."""
+        count = iter(range(10_000))
+        catalogue = streams.Catalogue({r: load.grammar(r) for r in streams.RUNTIMES}, load.patterns())
+        splitter = streams.Splitter(
+            self.files[importing.JOURNAL][0], catalogue, streams.default_openers(), lambda: f"srv{next(count)}"
+        )
+        for line in lines(self.bytes(importing.JOURNAL)):
+            splitter.take(line)
+        return tuple(s for s in splitter.close().servers if s.runtime is Runtime.OLLAMA)
+
+    def silent_ps(self, requests: Sequence[StudyRequest]) -> list[StudyRequest]:
+        """Answered requests after which the client's `ollama ps` listed no model."""
+        found = []
+        for request in requests:
+            name = request.record.ps_after_file
+            asked = request.record.status == "ok" and request.access_ref and self.has(name)
+            if asked and files.lists_a_model(self.bytes(name)) is False:
+                found.append(request)
+        return found
+
+
+def _deaths(servers: tuple[ServerLog, ...]) -> dict[Ref, Death]:
+    """Every death that is one of its own, by its line, as the incident that `stillruns autopsy` makes of it."""
+    incidents, _ = incident.judge(servers, (), autopsy.knowledge(servers))
+    found: dict[Ref, Death] = {}
+    for server in servers:
+        for ending in server.endings:
+            if ending.secondary or ending.kind not in DEATHS:
+                continue
+            judged = next((i for i in incidents if i.server == server.id and i.request == ending.request), None)
+            if judged is not None:
+                runner = next((r for r in server.runners if r.id == ending.runner), None)
+                found[ending.ref] = Death(
+                    ref=ending.ref,
+                    signal=judged.signal,
+                    phase=judged.phase,
+                    signature=judged.signature,
+                    components=judged.components,
+                    batch=ending.detail,
+                    after_load=_after_load(server, ending, runner),
+                )
+    return found
+
+
+def _after_load(server: ServerLog, ending: Ending, runner: Runner | None) -> float | None:
+    """Seconds from the runner's start to the server's first line after its death."""
+    if runner is None:
+        return None
+    echo = next((e for e in server.endings if e.secondary and e.runner == ending.runner and e.kind == "eof"), None)
+    start, end = local_seconds(runner.at), local_seconds(echo.at) if echo else None
+    return round(end - start, 3) if start is not None and end is not None else None

@@ -1,0 +1,93 @@
+"""Backtrace lines -> frames.
+
+Forms: gdb (`#3  0x... in ggml_abort (file=...) from /lib/libggml-base.so`), glibc's backtrace_symbols
+(`/lib/libggml-base.so(ggml_abort+0x152) [0x7f...]`), systemd-coredump (`#0  0x... n/a (libggml-vulkan.so + 0x1234)`),
+Go goroutines (`github.com/ollama/ollama/ml/backend/ggml._Cfunc_ggml_backend_sched_graph_compute_async(0x...)`), the
+Linux kernel's `segfault at ... in libx.so[...]`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from stillruns.model.evidence import Ref
+from stillruns.model.server_log import Frame
+
+MAX_FRAMES = 64
+"""So many frames of one backtrace are kept."""
+
+_GDB = re.compile(
+    r"^#(?P<number>\d{1,4}) {1,4}(?:0x(?P<pc>[0-9a-f]{1,16}) in )?(?P<name>.{1,1500}?) ?\((?P<rest>.*)$"
+)
+_COREDUMP = re.compile(
+    r"^\s{0,40}#(?P<number>\d{1,4}) {1,4}0x[0-9a-f]{1,16} "
+    r"(?P<name>\S{1,1500}) \((?P<module>[^ )]{1,300}) \+ 0x[0-9a-f]{1,16}\)"
+)
+_GLIBC = re.compile(
+    r"^(?P<module>/?[^\s()]{1,400}\.so[\w.]{0,40}|/?[^\s()]{1,400})"
+    r"\((?P<name>[^()+\s]{0,1500})(?:\+0x[0-9a-f]{1,16})?\) ?\[0x[0-9a-f]{1,16}\]"
+)
+_GO = re.compile(
+    r"^(?P<name>(?:[\w.-]{1,100}/){0,10}[\w.]{1,200}(?:\.\(\*?\w{1,100}\))?(?:\.[\w]{1,200}){0,6})\((?:0x|\{|\.\.\.|\?|\))"
+)
+_FROM = re.compile(r" from (?P<module>\S{1,400})$")
+_AT = re.compile(r" at (?P<file>\S{1,400}):\d{1,8}$")
+_KERNEL = re.compile(r" in (?P<module>[\w.+-]{1,200})\[")
+
+
+def read(text: str, ref: Ref) -> Frame | None:
+    """The frame that a line holds, or None. Names lose arguments, template arguments, addresses and offsets."""
+    first = text[:1]
+    if first == "#" or (first == " " and "#" in text[:48]):
+        found = _COREDUMP.match(text)
+        if found:
+            return Frame(plain(found["name"]), _file(found["module"]), ref)
+        found = _GDB.match(text)
+        if found:
+            module = _FROM.search(found["rest"])
+            return Frame(plain(found["name"]), _file(module["module"]) if module else "", ref)
+        return None
+    if "[0x" in text and "(" in text:
+        found = _GLIBC.match(text)
+        if found:
+            return Frame(plain(found["name"]), _file(found["module"]), ref)
+    if first.isalpha() and "(" in text and "." in text[:400]:
+        found = _GO.match(text)
+        if found and ("/" in found["name"] or found["name"].startswith(("runtime.", "main.", "syscall.", "net."))):
+            return Frame(_go_name(found["name"]), "", ref)
+    return None
+
+
+def kernel_module(text: str) -> str:
+    """`libggml-vulkan.so` of the kernel's `segfault at ... in libggml-vulkan.so[...]`, or empty."""
+    found = _KERNEL.search(text)
+    return found["module"] if found else ""
+
+
+def _go_name(name: str) -> str:
+    short = name.rsplit("/", 1)[-1]
+    return short.split("._Cfunc_", 1)[1] if "._Cfunc_" in short else short
+
+
+def _file(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+def plain(name: str) -> str:
+    """A demangled name without arguments, template arguments and return types: `ggml_vk_mul_mat_q_f16`."""
+    out: list[str] = []
+    depth = 0
+    guarded = name.replace("operator<<", "operator shl").replace("operator<", "operator lt")
+    guarded = guarded.replace("operator->", "operator arrow").replace("operator>", "operator gt")
+    for char in guarded:
+        if char == "<":
+            depth += 1
+        elif char == ">":
+            depth = max(0, depth - 1)
+        elif depth == 0:
+            out.append(char)
+    text = "".join(out).split("(", 1)[0].strip()
+    if " " in text and "operator" not in text:
+        text = text.rsplit(" ", 1)[-1]
+    text = re.sub(r"@@?[\w.]{1,60}$", "", text)
+    return re.sub(r"(?:\.(?:constprop|isra|part|cold)(?:\.\d{1,4}){0,2}){1,4}$", "", text).strip()

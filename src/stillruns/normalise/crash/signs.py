@@ -1,0 +1,224 @@
+"""Lines that say that a process ended, and how: shells, systemd, Go, Python, Windows, gdb, libstdc++, ggml.
+
+`read` takes one line without its envelope. It says what the line says; whether a second line is only the echo of the
+first is for the judge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+ANCHORS: tuple[str, ...] = (
+    "Segmentation fault",
+    "Aborted",
+    "Illegal instruction",
+    "Bus error",
+    "Floating point exception",
+    "dumped core",
+    "core dumped",
+    "コアダンプ",
+    "SIG",
+    "signal: ",
+    "exit status ",
+    "exit code",
+    "(exit ",
+    "exited with code",
+    "exited, code=",
+    "terminate called",
+    "GGML_ASSERT",
+    "GGML_ABORT",
+    "panic: ",
+    "Exception 0x",
+    "0xc0000",
+    "-529697949",
+    "Killed",
+    " status: ",
+    "fatal error: ",
+    "Fatal Python error",
+    "Unhandled exception",
+)
+"""A line that `read` recognises contains one of these."""
+
+WINDOWS: dict[int, tuple[str, str]] = {
+    0xC0000005: ("0xc0000005", "access violation"),
+    0xC0000409: ("0xc0000409", "stack buffer overrun or fail-fast"),
+    0xC000001D: ("0xc000001d", "illegal instruction"),
+    0xC0000135: ("0xc0000135", "a DLL was not found"),
+    0xC0000142: ("0xc0000142", "a DLL failed to start"),
+    0xC0000374: ("0xc0000374", "heap corruption"),
+    0xC00000FD: ("0xc00000fd", "stack overflow"),
+    0xE06D7363: ("0xe06d7363", "a C++ exception that nothing caught"),
+}
+"""NTSTATUS values and MSVC's C++ exception, as Microsoft documents them."""
+
+_SHELL = {
+    "Segmentation fault": "SIGSEGV",
+    "Aborted": "SIGABRT",
+    "Illegal instruction": "SIGILL",
+    "Bus error": "SIGBUS",
+    "Floating point exception": "SIGFPE",
+    "Killed": "SIGKILL",
+}
+_GO = {
+    "segmentation fault": "SIGSEGV",
+    "segmentation violation": "SIGSEGV",
+    "aborted": "SIGABRT",
+    "abort trap": "SIGABRT",
+    "illegal instruction": "SIGILL",
+    "bus error": "SIGBUS",
+    "floating point exception": "SIGFPE",
+    "killed": "SIGKILL",
+}
+_NUMBERS = {4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
+_NUMBERS |= {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 13: "SIGPIPE", 15: "SIGTERM"}
+_STATUS = {128 + n: _NUMBERS[n] for n in (4, 6, 7, 8, 9, 11)}
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """`kind` as in model.server_log.Ending; `signal` a name (`SIGSEGV`) or a Windows code (`0xc0000005`); `pid` where
+    the line has one; `process` its name. `unit` is the systemd unit."""
+
+    kind: str
+    signal: str | None = None
+    exit_status: int | None = None
+    pid: int | None = None
+    process: str = ""
+    unit: str = ""
+    what: str = ""
+
+
+def _shell(match: re.Match[str]) -> Sign:
+    pid = match.groupdict().get("pid")
+    return Sign("signal", _SHELL[match["what"]], pid=int(pid) if pid else None)
+
+
+def _status(match: re.Match[str]) -> Sign | None:
+    status = int(match["status"][:11])
+    windows = WINDOWS.get(status & 0xFFFFFFFF) if (status < 0 or status > 0xFFFF) else None
+    if windows:
+        return Sign("signal", windows[0], what=windows[1])
+    if status == 0:
+        return None
+    if status < 0 and -status <= 64:
+        return Sign("signal", _NUMBERS.get(-status))
+    return Sign("exit", _STATUS.get(status), status)
+
+
+def _windows(match: re.Match[str]) -> Sign | None:
+    known = WINDOWS.get(int(match["code"], 16))
+    return Sign("signal", known[0], what=known[1]) if known else None
+
+
+def _systemd(match: re.Match[str]) -> Sign | None:
+    code, status = match["code"], match["status"]
+    number, _, name = status.partition("/")
+    unit = match["unit"] or ""
+    if code == "exited":
+        found = _status_number(number)
+        return Sign("exit", found, int(number), unit=unit) if number.isdecimal() and number != "0" else None
+    return Sign("signal", f"SIG{name}" if name else None, unit=unit)
+
+
+def _status_number(number: str) -> str | None:
+    return _STATUS.get(int(number)) if number.isdecimal() else None
+
+
+def _go(match: re.Match[str]) -> Sign:
+    return Sign("signal", _GO.get(match["what"].strip()))
+
+
+def _core(match: re.Match[str]) -> Sign:
+    return Sign("signal", None, pid=int(match["pid"]), process=match["process"])
+
+
+_FORMS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Sign | None]], ...] = (
+    (
+        "",
+        re.compile(
+            r"^(?:\S{1,200}: (?:line \d{1,7}: {1,3})?)?(?: {0,4}(?P<pid>\d{1,10}) )?"
+            r"(?P<what>Segmentation fault|Aborted|Illegal instruction|Bus error|Floating point exception|Killed)"
+            r"(?: {1,8}\(core dumped\)| {1,8}\(コアダンプ\))?(?= {2,}|\s{0,8}$| {1,4}\S{0,200}(?:llama|ollama|vllm))"
+        ),
+        _shell,
+    ),
+    (
+        "SIG",
+        re.compile(r"^(?P<signal>SIG[A-Z]{2,8}): (?P<what>[a-z ]{3,40})"),
+        lambda m: Sign("signal", m["signal"]),
+    ),
+    (
+        "SIG",
+        re.compile(
+            r"(?:Program terminated with signal|received signal|Process received signal:?|caught signal)"
+            r" (?P<signal>SIG[A-Z]{2,8})"
+        ),
+        lambda m: Sign("signal", m["signal"]),
+    ),
+    ("signal: ", re.compile(r"signal: (?P<what>[a-z][a-z ]{2,30})(?: \(core dumped\))?"), _go),
+    (
+        "ex",
+        re.compile(
+            r"(?:exit status|[Ee]xit code:?|exited with code|exited with status|\(exit|"
+            r"exit code is|return code:?|[Rr]un #\d{1,4} status:) {0,2}(?P<status>-?\d{1,11})\b"
+        ),
+        _status,
+    ),
+    (
+        "status: ",
+        re.compile(r"^\s{0,20}Run #\d{1,4} status: (?P<status>-?\d{1,11})$"),
+        _status,
+    ),
+    (
+        "code=",
+        re.compile(
+            r"(?:(?P<unit>\S{1,200}\.service): )?[Mm]ain process exited, code=(?P<code>exited|killed|dumped),"
+            r" status=(?P<status>\S{1,24})"
+        ),
+        _systemd,
+    ),
+    (
+        "core",
+        re.compile(
+            r"^Process (?P<pid>\d{1,10}) \((?P<process>[^)]{1,64})\) of user \d{1,10}"
+            r" (?:dumped core|terminated abnormally)"
+        ),
+        _core,
+    ),
+    (
+        "terminate called",
+        re.compile(
+            r"terminate called (?:after throwing an instance of '(?P<what>[^']{1,200})'|"
+            r"without an active exception|recursively)"
+        ),
+        lambda m: Sign("terminate", "SIGABRT", what=m["what"] or ""),
+    ),
+    ("GGML_A", re.compile(r"GGML_(?:ASSERT|ABORT)[(:]"), lambda m: Sign("assert", "SIGABRT")),
+    ("panic: ", re.compile(r"^panic: (?P<what>.{1,200})"), lambda m: Sign("panic", None, what=m["what"])),
+    ("fatal error: ", re.compile(r"^fatal error: (?P<what>.{1,200})"), lambda m: Sign("panic", None, what=m["what"])),
+    (
+        "0x",
+        re.compile(r"(?:Exception |exit status |exit code:? |status |code )\(?(?P<code>0x[cCeE][0-9a-fA-F]{7})\b"),
+        _windows,
+    ),
+    (
+        "Fatal Python error",
+        re.compile(r"^Fatal Python error: (?P<what>[^:]{1,80})"),
+        lambda m: Sign("signal", _SHELL.get(m["what"]), what=m["what"]),
+    ),
+)
+
+
+def read(text: str) -> Sign | None:
+    """What the line says about an end, or None. A status of 0 is no ending."""
+    for anchor, form, make in _FORMS:
+        if anchor and anchor not in text:
+            continue
+        found = form.search(text)
+        if found:
+            sign = make(found)
+            if sign is not None:
+                return sign
+    return None

@@ -1,0 +1,110 @@
+"""What journals, containers and the kernel put before a program's own line, taken off in one place.
+
+Forms: journalctl's short (`Mar 07 01:19:01 host unit[pid]: `, with the month in any locale: ` 3月 08`, `maj 08`),
+short-iso and short-iso-precise, `-o json`; Docker Compose (`ollama-1  | `), Docker's JSON files, `docker logs -t`,
+CRI (`<time> stderr F `); the kernel's ring buffer (`[ 123.456] `, `[Sat Mar  7 01:19:01 2026] `), also bare
+`kernel: `. Whatever is not recognised stays part of the text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+_SHORT = re.compile(
+    r" ?(?P<at>(?:[^\W\d_]{2,12}\.? {1,2}\d{1,2}|\d{1,2}(?:月|월|\.) {0,2}\d{1,2}(?:日|일)?)"
+    r" \d\d:\d\d:\d\d(?:\.\d{1,9})?)"
+    r" (?P<host>\S{1,253}) (?P<unit>[^\s\[\]:]{1,200})(?:\[(?P<pid>\d{1,10})\])?: "
+)
+_ISO = re.compile(
+    r"(?P<at>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
+    r" (?P<host>\S{1,253}) (?P<unit>[^\s\[\]:]{1,200})(?:\[(?P<pid>\d{1,10})\])?: "
+)
+_CRI = re.compile(r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) [FP] ")
+_STAMP = re.compile(r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,9}Z) ")
+_COMPOSE = re.compile(r"(?P<unit>[A-Za-z][\w.-]{0,100})[ ]{1,40}\| ?")
+_NO_CONTAINER = ("INFO", "WARN", "ERROR", "DEBUG", "load_model", "main", "slot", "srv")
+_RING = re.compile(r"\[ {0,6}(?P<at>\d{1,9}\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ")
+_KERNEL = re.compile(r"kernel: (?:\[ {0,6}\d{1,9}\.\d{6}\] )?")
+
+KERNEL = "kernel"
+"""The unit of the kernel's lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """`text` without its envelope; `unit` as named there (`ollama`, `kernel`, a container) or empty, `pid` or None,
+    `at` the time as written or empty. `journal` says that the input names its processes."""
+
+    text: str
+    unit: str = ""
+    pid: int | None = None
+    at: str = ""
+    journal: bool = False
+
+
+def open_line(text: str) -> Opened:
+    """The line without what the transport added. Never fails, in bounded time."""
+    first = text[:1]
+    if first == "[":
+        found = _RING.match(text)
+        if found:
+            return Opened(text[found.end() :], KERNEL, None, found["at"], True)
+        return Opened(text)
+    if first == "{":
+        return _json(text)
+    if first.isdigit() or first == " " or first.isalpha():
+        return _worded(text, first)
+    return Opened(text)
+
+
+def _worded(text: str, first: str) -> Opened:
+    if text.startswith("kernel: "):
+        found = _KERNEL.match(text)
+        assert found
+        return Opened(text[found.end() :], KERNEL, None, "", True)
+    if first.isdigit():
+        for form in (_ISO, _CRI, _STAMP):
+            found = form.match(text)
+            if found:
+                return _opened(text, found)
+    found = _SHORT.match(text)
+    if found:
+        return _opened(text, found)
+    if first.isalpha() and "|" in text[:160]:
+        found = _COMPOSE.match(text)
+        if found and found["unit"] not in _NO_CONTAINER:
+            inner = open_line(text[found.end() :]) if text[found.end() : found.end() + 1].isdigit() else None
+            rest = inner.text if inner and not inner.unit else text[found.end() :]
+            return Opened(rest, found["unit"], None, inner.at if inner else "", True)
+    return Opened(text)
+
+
+def _opened(text: str, found: re.Match[str]) -> Opened:
+    groups = found.groupdict()
+    pid = groups.get("pid")
+    unit = groups.get("unit") or ""
+    return Opened(text[found.end() :], unit, int(pid) if pid else None, groups["at"], bool(unit))
+
+
+def _json(text: str) -> Opened:
+    """`journalctl -o json` and Docker's json-file; other JSON (llama-server's own) stays as it is."""
+    if '"MESSAGE"' not in text and '"log"' not in text[:8]:
+        return Opened(text)
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return Opened(text)
+    if not isinstance(record, dict):
+        return Opened(text)
+    message = record.get("MESSAGE")
+    if isinstance(message, str):
+        unit = record.get("SYSLOG_IDENTIFIER") or record.get("_COMM") or record.get("_SYSTEMD_UNIT") or ""
+        pid = str(record.get("_PID", record.get("SYSLOG_PID", "")))
+        at = str(record.get("__REALTIME_TIMESTAMP", ""))[:20]
+        return Opened(message, str(unit)[:200], int(pid[:10]) if pid[:10].isdecimal() else None, at, bool(unit))
+    log = record.get("log")
+    if isinstance(log, str):
+        return Opened(log.rstrip("\n"), "", None, str(record.get("time", ""))[:40], False)
+    return Opened(text)

@@ -1,0 +1,137 @@
+"""The kernel's lines about GPUs, dying processes and memory -> KernelEvents.
+
+Sources of the forms: Linux drivers/gpu/drm/amd/amdgpu (amdgpu_job.c, gmc_v9_0.c, amdgpu_device.c, amdgpu_ras.c),
+drivers/gpu/drm/i915, arch/x86/mm/fault.c and traps.c, mm/oom_kill.c; NVIDIA's NVRM lines.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from stillruns.model.evidence import line_ref
+from stillruns.model.kernel_log import KernelEvent, KernelEventKind
+from stillruns.model.server_log import LogLine
+from stillruns.normalise.logs.reader import visible
+
+MAX_EVENTS = 2000
+
+_K = KernelEventKind
+_FORMS: tuple[tuple[KernelEventKind, str, re.Pattern[str]], ...] = (
+    (_K.RING_TIMEOUT, " timeout", re.compile(r"\bring (?P<what>[\w.]{2,40}) timeout")),
+    (_K.PAGE_FAULT, "page fault", re.compile(r"amdgpu.{0,200}(?:retry |no-retry )?page fault")),
+    (
+        _K.PAGE_FAULT,
+        "VM_L2_PROTECTION_FAULT",
+        re.compile(r"VM_L2_PROTECTION_FAULT_STATUS:(?P<what>0x[0-9A-Fa-f]{1,16})"),
+    ),
+    (
+        _K.GPU_RESET,
+        "eset",
+        re.compile(
+            r"(?:amdgpu|\[drm\]).{0,200}(?P<what>GPU reset begin|GPU reset\(\d+\) succeeded|"
+            r"GPU reset succeeded|[Rr]ing \S{1,40} reset (?:succeeded|failed)|wedged)"
+        ),
+    ),
+    (_K.GPU_RESET, "wedged", re.compile(r"(?P<what>device wedged[^\n]{0,60})")),
+    (
+        _K.FENCE_TIMEOUT,
+        "Fence expiration time out",
+        re.compile(r"Fence expiration time out \S{1,60}?:(?P<process>[\w.-]{1,32})\[(?P<pid>\d{1,10})\]"),
+    ),
+    (
+        _K.FIRMWARE,
+        "firmware",
+        re.compile(r"(?:Direct firmware load for (?P<what>\S{1,100}) failed|failed to load .{0,80}firmware)"),
+    ),
+    (
+        _K.ATOMICS,
+        "tomics",
+        re.compile(
+            r"(?P<what>PCI rejects atomics|PCIe atomics? (?:ops )?(?:is |are )?not supported|"
+            r"skipped device \S{1,20} PCI rejects atomics)"
+        ),
+    ),
+    (_K.RAS, "uncorrectable", re.compile(r"(?P<what>\d* ?uncorrectable hardware errors?[^\n]{0,60})")),
+    (_K.EEPROM, "EEPROM", re.compile(r"amdgpu.{0,100}(?P<what>Failed to read EEPROM[^\n]{0,60})")),
+    (
+        _K.XID,
+        "Xid",
+        re.compile(
+            r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]{4,20})\): (?P<what>\d{1,4})"
+            r"(?:, pid='?(?P<pid>\d{1,10})'?)?(?:, name=(?P<process>[\w.-]{1,64}))?"
+        ),
+    ),
+    (_K.OOM_KILL, "Killed process", re.compile(r"Killed process (?P<pid>\d{1,10}) \((?P<process>[^)]{1,64})\)")),
+    (
+        _K.SEGFAULT,
+        "segfault at",
+        re.compile(
+            r"(?P<process>[\w.:/-]{1,32})\[(?P<pid>\d{1,10})\]: segfault at "
+            r"(?P<what>[0-9a-f]{1,16})(?:.{0,200}? in (?P<module>[\w.+-]{1,200})\[)?"
+        ),
+    ),
+    (
+        _K.TRAP,
+        "trap",
+        re.compile(
+            r"traps: (?P<process>[\w.:/-]{1,32})\[(?P<pid>\d{1,10})\] trap (?P<what>[a-z ]{3,30}?)"
+            r"(?: ip:\S{1,20})?.{0,200}?(?: in (?P<module>[\w.+-]{1,200})\[|$)"
+        ),
+    ),
+)
+ANCHORS: tuple[str, ...] = (*dict.fromkeys(anchor for _, anchor, _ in _FORMS if len(anchor) > 6), "amdgpu", "NVRM")
+"""Every line of an event contains one of these (short anchors are covered by the drivers' names)."""
+
+_DEVICE = re.compile(r"\b(?P<device>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b")
+_PROCESS = re.compile(
+    r"[Pp]rocess (?:information: process )?(?P<process>[\w.:/-]{1,32}) (?:pid|PID) ?(?P<pid>\d{1,10})"
+)
+
+
+@dataclass
+class Reader:
+    """Takes the kernel's lines; `events` are kept in order, a flood keeps its first."""
+
+    source: str
+    events: list[KernelEvent] = field(default_factory=list)
+    left_out: int = 0
+
+    def take(self, line: LogLine) -> None:
+        """The next line of the kernel."""
+        text = line.text
+        for kind, anchor, form in _FORMS:
+            if anchor in text:
+                found = form.search(text)
+                if found:
+                    self._add(kind, found, line)
+                    return
+        if "rocess" in text and self.events:
+            named = _PROCESS.search(text)
+            last = self.events[-1]
+            if named and not last.process and line.number - int(last.ref.rpartition("L")[2]) <= 8:
+                self.events[-1] = replace(last, process=named["process"], pid=int(named["pid"]))
+
+    def _add(self, kind: KernelEventKind, found: re.Match[str], line: LogLine) -> None:
+        if len(self.events) >= MAX_EVENTS:
+            self.left_out += 1
+            return
+        groups = found.groupdict()
+        device = _DEVICE.search(line.text)
+        pid = groups.get("pid")
+        event = KernelEvent(
+            kind=kind,
+            ref=line_ref(self.source, line.number),
+            text=visible(line.text),
+            at=line.at,
+            process=groups.get("process") or "",
+            pid=int(pid) if pid else None,
+            module=groups.get("module") or "",
+            device=groups.get("device") or (device["device"] if device else ""),
+            what=(groups.get("what") or "").strip(),
+        )
+        self.events.append(event)
+
+    def close(self) -> tuple[KernelEvent, ...]:
+        """Everything seen."""
+        return tuple(self.events)

@@ -1,0 +1,330 @@
+"""The kinds of lines of an Ollama server's log: what each adds to the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stillruns.model.backend import Backend, backend_of_device
+from stillruns.model.phase import Phase
+from stillruns.model.server_facts import Event
+from stillruns.model.server_log import LoadedBackend, LogDevice
+from stillruns.normalise.logs import slog
+from stillruns.normalise.logs.ollama_requests import PATHS, Served, assign, seconds, times
+from stillruns.normalise.logs.ollama_runner import arguments
+from stillruns.normalise.logs.ollama_state import MAX_REQUESTS, OllamaState
+
+_IDLE = {"listening", "idle", "request_end", "slots"}
+_AFTER_READY = {"request_start", "timing_prompt", "timing_decode", "gpu_error_where", "idle", "slots"}
+"""Of a runner that is ready, only these lines of llama.cpp are its own for sure: the server itself prints a model's
+vocabulary while it prepares the next load."""
+
+
+def take(state: OllamaState, event: Event, phase: Phase | None) -> None:
+    """One line that Ollama's grammar knows."""
+    state.keep(event.ref, event.text)
+    handler = _HANDLERS.get(event.kind)
+    if handler:
+        handler(state, event)
+    if phase is Phase.DISCOVER or (phase is Phase.LOAD and not state.is_ready()):
+        state.phases.mark(phase, event.ref)
+
+
+def take_llama(state: OllamaState, event: Event, phase: Phase | None) -> None:
+    """One line of a runner that llama.cpp's grammar knows."""
+    handler = _DEVICES.get(event.kind)
+    if handler:
+        state.keep(event.ref, event.text)
+        handler(state, event)
+    load = state.child
+    if load is None and not state.probing and event.kind == "offloaded":
+        load = state.implicit(event)
+    if load is None or (load.ready and event.kind not in _AFTER_READY):
+        return
+    state.keep(event.ref, event.text)
+    load.llama.take(event, phase)
+    if event.kind in _IDLE:
+        state.phases.idle()
+    elif phase is not None and phase is not Phase.TEARDOWN:
+        # what a probe discovers, a runner that loads a model initialises
+        state.phases.mark(Phase.INIT if phase is Phase.DISCOVER else phase, event.ref)
+
+
+def _listening(state: OllamaState, event: Event) -> None:
+    state.versions.state(event.fields["version"])
+    state.phases.idle()
+
+
+def _device(state: OllamaState, event: Event) -> None:
+    """`inference compute`: what discovery found."""
+    known = slog.attributes(event.fields["attributes"])
+    library = known.get("library", "")
+    backend = {"rocm": Backend.ROCM, "cuda": Backend.CUDA, "vulkan": Backend.VULKAN, "cpu": Backend.CPU}.get(
+        library.split("_")[0].lower(), Backend.UNKNOWN
+    )
+    name = known.get("name", "") or known.get("id", "")
+    if backend is Backend.CPU:
+        state.note("fallback", "discovery found no GPU that this server can use: it lists only the CPU", event.ref)
+    description = known.get("description", "") or name
+    compute = known.get("compute", "")
+    target = compute if compute.startswith("gfx") else None
+    if backend is Backend.CUDA and compute.replace(".", "").isdecimal():
+        target = "sm_" + compute.replace(".", "")
+    if len(state.listed) < 64:
+        key = known.get("id", "") + name
+        mib = size_mib(known.get("total", ""))
+        driver = known.get("driver", "")
+        state.listed[key] = LogDevice(backend, name, description, target, event.ref, mib, driver)
+
+
+def size_mib(text: str) -> float | None:
+    """`7.0 GiB` in MiB; None for anything else."""
+    number, _, unit = text.partition(" ")
+    factor = {"B": 1 / 1048576, "KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0, "TiB": 1048576.0}.get(unit)
+    try:
+        return float(number) * factor if factor else None
+    except ValueError:
+        return None
+
+
+def _refused(state: OllamaState, event: Event) -> None:
+    state.note("device", f"the server passes a device over: {event.fields['what']}", event.ref)
+
+
+def _discovery_failed(state: OllamaState, event: Event) -> None:
+    load = state.latest()
+    if load is not None and load.died and state.probing > 1:
+        state.note(
+            "misleading",
+            "'failure during GPU discovery' after a runner's death: the server polls for freed memory with "
+            "probes that time out; this is not where the fault was",
+            event.ref,
+        )
+    else:
+        state.note("discovery", "a probe of the GPUs failed: devices that it was to find may be missing", event.ref)
+
+
+def _runner_start(state: OllamaState, event: Event) -> None:
+    command = slog.value(event.fields["cmd"]) if event.fields["cmd"].startswith('"') else event.fields["cmd"]
+    known = arguments(command)
+    if "model" not in known:
+        state.child = None
+        state.probing += 1
+        load = state.latest()
+        if load is None or (load.ready and not load.died):
+            state.phases.mark(Phase.DISCOVER, event.ref)
+        elif load.died:
+            state.phases.idle()
+        return
+    load = state.add_load(event.ref, known["engine"])
+    load.model, load.port = known["model"], known.get("port", "")
+    load.settings.update({k: v for k, v in known.items() if k not in ("model", "port", "layers", "engine")})
+    if state.estimate:
+        requested, total, ref = state.estimate
+        load.ask(requested, ref)
+        load.total = total
+        state.estimate = None
+    elif known["engine"] == "llama.cpp":
+        # old runners were given the server's own estimate in place of what was asked, upstream's only what was asked
+        layers = known.get("layers", "-1")
+        load.ask(int(layers[:9]) if layers.isdecimal() else -1, event.ref)
+    state.child = load
+    state.phases.mark(Phase.LOAD, event.ref)
+
+
+def _runner_library(state: OllamaState, event: Event) -> None:
+    load = state.add_load(event.ref, "llama runner")
+    if state.estimate:
+        load.ask(state.estimate[0], state.estimate[2])
+        state.estimate = None
+    state.child = load
+
+
+def _estimate(state: OllamaState, event: Event) -> None:
+    state.estimate = (int(event.fields["requested"]), int(event.fields["total"]), event.ref)
+
+
+def _engine(state: OllamaState, event: Event) -> None:
+    load = state.latest()
+    if load is not None and not load.ready and state.child is load:
+        load.engine = "ollama engine" if "ollama" in event.fields["engine"] else "llama runner"
+
+
+def _load_start(state: OllamaState, event: Event) -> None:
+    load = state.load_of(event)
+    if "requested" in event.fields:
+        load.total = int(event.fields["total"])
+        load.ask(int(event.fields["requested"]), event.ref)
+    elif load.model is None:
+        load.model = slog.value(event.fields["model"])
+
+
+def _load_request(state: OllamaState, event: Event) -> None:
+    load, rest = state.load_of(event), event.fields["rest"]
+    words = dict(part.split(":", 1) for part in rest.split(" ") if ":" in part and not part.startswith("Layers:"))
+    for key, name in (
+        ("KvSize", "context"),
+        ("BatchSize", "batch"),
+        ("FlashAttention", "flash_attention"),
+        ("NumThreads", "threads"),
+        ("Parallel", "parallel"),
+    ):
+        if words.get(key):
+            load.settings[name] = words[key][:40]
+    layers = words.get("GPULayers", "").split("[", 1)[0]
+    if words.get("GPULayers", "").startswith("[]"):
+        layers = "0"
+    if layers.isdecimal():
+        load.gpu_layers = (int(layers[:9]), event.ref)
+
+
+def _offloaded(state: OllamaState, event: Event) -> None:
+    load = state.loading(event)
+    load.offloaded = (int(event.fields["offloaded"]), int(event.fields["total"]), event.ref)
+
+
+def _memory(state: OllamaState, event: Event) -> None:
+    if event.fields["kind"] == "model weights":
+        weights = state.loading(event).weights
+        if len(weights) < 64:
+            weights.append((event.fields["device"], event.ref))
+
+
+def _gpu_memory(state: OllamaState, event: Event) -> None:
+    """What was free on a device before the load; with several devices, each."""
+    load = state.latest()
+    if load is None or load.ready:
+        return
+    known = slog.attributes(event.fields["attributes"])
+    shown = f"{known.get('library', '')} {known.get('available', '')}".strip()
+    before = load.settings.get("device_free", "")
+    if len(before) < 200:
+        load.settings["device_free"] = f"{before}, {shown}" if before else shown
+
+
+def _ready(state: OllamaState, event: Event) -> None:
+    load = state.load_of(event)
+    load.ready = load.ready or event.ref
+    state.phases.idle()
+
+
+def _loaded_runners(state: OllamaState, event: Event) -> None:
+    load = state.latest()
+    if load is not None and int(event.fields["count"]) == 1:
+        load.alone = True
+
+
+def _option_dropped(state: OllamaState, event: Event) -> None:
+    state.note("option", f"the server knows no option {event.fields['option'][:60]} and ignores it", event.ref)
+
+
+def _access(state: OllamaState, event: Event) -> None:
+    """The end of a request."""
+    fields = event.fields
+    path = fields["path"].split("?", 1)[0]
+    if fields["method"] != "POST" or path not in PATHS:
+        state.texts.pop(event.ref, None)
+        return
+    taken = seconds(fields["duration"])
+    begins, ends, started, ended = times(fields["date"], fields["time"], taken)
+    request = Served(
+        id=f"q{len(state.requests) + state.requests_dropped + 1}",
+        ref=event.ref,
+        line=int(event.ref.rpartition("L")[2]),
+        status=int(fields["status"]),
+        path=path,
+        duration=taken,
+        begins=begins,
+        ends=ends,
+        started=started,
+        ended=ended,
+    )
+    died = state.deaths.of_request(request.id, begins, state.access_line)
+    request.died = died.ref if died else None
+    assign(request, state.loads, state.access_line)
+    _timing(state, request)
+    state.access_line = request.line
+    if request.status >= 500:
+        state.deaths.http(event.ref, event.text, request.id, ended, died)
+    elif died is not None and request.status == 200:
+        state.note("misleading", "an access line says 200 although the runner had died under the request", event.ref)
+    if len(state.requests) < MAX_REQUESTS:
+        state.requests.append(request)
+    else:
+        state.requests_dropped += 1
+    state.phases.idle()
+
+
+def _timing(state: OllamaState, request: Served) -> None:
+    """llama.cpp's own timings, where one request can have printed them."""
+    load = state.child
+    if load is None:
+        return
+    new = load.llama.timings[state.timings_seen :]
+    state.timings_seen = len(load.llama.timings)
+    if len(new) == 1:
+        last = new[0]
+        request.timing = (last.prompt_tokens, last.prompt_ms, last.predicted_tokens, last.predicted_ms)
+
+
+def _eof(state: OllamaState, event: Event) -> None:
+    text = slog.value(event.fields["error"])
+    load = next((x for x in reversed(state.loads) if x.port and f":{x.port}/" in text), state.latest())
+    state.deaths.eof(event.ref, event.text, load, state.at, "EOF" in text or "connection reset" in text)
+
+
+def _terminated(state: OllamaState, event: Event) -> None:
+    state.deaths.terminated(event.ref, event.text, event.fields["error"], state.latest(), state.at, state.phase())
+
+
+def _load_timeout(state: OllamaState, event: Event) -> None:
+    state.deaths.other("timeout", event.ref, event.text, state.latest(), state.at, Phase.LOAD)
+
+
+def _load_failed(state: OllamaState, event: Event) -> None:
+    if "timed out waiting for llama" in event.text or "process has terminated" in event.text:
+        return  # the same line says more, and another rule reads it
+    state.deaths.other("exception", event.ref, event.text, state.latest(), state.at, Phase.LOAD)
+
+
+def _backend_loaded(state: OllamaState, event: Event) -> None:
+    backend = backend_of_device(event.fields["backend"])
+    library = event.fields["library"]
+    if state.child is not None and not state.child.ready and len(state.child.libraries) < 32:
+        state.child.libraries.append((backend, event.ref))
+    if all((b.backend, b.library) != (backend, library) for b in state.libraries) and len(state.libraries) < 64:
+        state.libraries.append(LoadedBackend(backend, library, event.ref))
+
+
+_Handler = Callable[[OllamaState, Event], object]
+_HANDLERS: dict[str, _Handler] = {
+    "listening": _listening,
+    "device": _device,
+    "device_refused": _refused,
+    "discovery_failed": _discovery_failed,
+    "runner_start": _runner_start,
+    "runner_start_library": _runner_library,
+    "engine": _engine,
+    "estimate": _estimate,
+    "load_start": _load_start,
+    "load_request": _load_request,
+    "offloaded_engine": _offloaded,
+    "memory": _memory,
+    "gpu_memory": _gpu_memory,
+    "ready": _ready,
+    "loaded_runners": _loaded_runners,
+    "option_dropped": _option_dropped,
+    "request_end": _access,
+    "runner_eof": _eof,
+    "runner_terminated": _terminated,
+    "load_timeout": _load_timeout,
+    "load_failed": _load_failed,
+}
+_DEVICES: dict[str, _Handler] = {
+    "backend_loaded": _backend_loaded,
+    "devices_found": lambda state, event: state.seen.found(event),
+    "devices_none": lambda state, event: state.seen.found(event),
+    "cuda_device": lambda state, event: state.seen.cuda(event),
+    "vulkan_device": lambda state, event: state.seen.vulkan(event),
+    "listed_device": lambda state, event: state.seen.listed(event),
+    "device_used": lambda state, event: state.seen.used(event),
+}

@@ -1,0 +1,164 @@
+"""What was gathered of an Ollama server, as the noun that every grammar returns."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from stillruns.model.backend import Backend, Runtime
+from stillruns.model.evidence import Ref
+from stillruns.model.phase import Phase
+from stillruns.model.server_log import Ending, LogDevice, LogRequest, Note, Runner, ServerLog
+from stillruns.normalise.logs.ollama_requests import noun
+from stillruns.normalise.logs.ollama_state import OllamaState
+
+_DRIVER = re.compile(
+    r"\((radv|AMD open-source driver|AMD proprietary driver|[^()]{0,40}Mesa driver|NVIDIA|llvmpipe)\)"
+)
+_PID = re.compile(r"\[(\d{1,10})\]$")
+
+
+def server_log(state: OllamaState, id: str, name: str) -> ServerLog:
+    """The state, closed."""
+    state.deaths.finish()
+    load = state.child
+    if load is not None and not load.ready and not load.died and state.phases.spans and state.phases.current:
+        span = state.phases.spans[-1]
+        state.deaths.cut(span.last, state.texts.get(span.last, ""), load, state.at, span.phase)
+    for load in state.loads:
+        load.llama.close()
+    devices = _devices(state)
+    runners = tuple(load.noun(devices) for load in state.loads)
+    requests = tuple(noun(request) for request in state.requests)
+    endings = tuple(death.noun() for death in state.deaths.all)
+    notes = (*state.notes, *_counts(state), *_reuse(requests), *_fallbacks(runners))
+    pid = _PID.search(name)
+    log = ServerLog(
+        id=id,
+        name=name,
+        runtime=Runtime.OLLAMA,
+        version=state.versions.range(),
+        program="ollama",
+        backends_loaded=tuple(state.libraries),
+        devices=devices,
+        runners=runners,
+        requests=requests,
+        phases=tuple(state.phases.spans),
+        last_phase=state.phases.current or Phase.UNKNOWN,
+        troubles=tuple(state.troubles),
+        endings=endings,
+        notes=notes,
+        pids=(int(pid[1]),) if pid else (),
+        lines=state.lines,
+    )
+    wanted = refs_of(log) | state.around
+    shown = tuple((ref, text) for ref, text in state.texts.items() if ref in wanted)
+    return replace(log, texts=shown)
+
+
+def _devices(state: OllamaState) -> tuple[LogDevice, ...]:
+    """What the runners list, then what only discovery found."""
+    found: list[LogDevice] = []
+    for seen in state.seen.all():
+        driver = _DRIVER.search(seen.description)
+        found.append(
+            LogDevice(
+                seen.backend,
+                seen.name,
+                seen.description,
+                seen.target,
+                seen.ref,
+                driver=driver[1] if driver else "",
+            )
+        )
+    for listed in state.listed.values():
+        same = [i for i, device in enumerate(found) if _same(device, listed, found)]
+        if len(same) == 1:
+            device = found[same[0]]
+            found[same[0]] = replace(
+                device,
+                target=device.target or listed.target,
+                memory_mib=listed.memory_mib,
+                driver=device.driver or listed.driver,
+            )
+        elif not same:
+            found.append(listed)
+    return tuple(found)
+
+
+def _same(device: LogDevice, listed: LogDevice, found: list[LogDevice]) -> bool:
+    """Whether what a runner lists is what discovery listed: by name, by description, or as the only one."""
+    if device.backend is not listed.backend:
+        return False
+    alone = sum(other.backend is device.backend for other in found) == 1
+    return device.name == listed.name or device.description == listed.description or alone
+
+
+def _counts(state: OllamaState) -> tuple[Note, ...]:
+    """What was left out, and what could not be decided."""
+    notes = []
+    for count, what in (
+        (state.loads_dropped, "runners"),
+        (state.requests_dropped, "requests"),
+        (state.deaths.dropped, "endings"),
+    ):
+        if count:
+            notes.append(Note("cut", f"{count} further {what} are left out"))
+    if state.versions.contradicted and not state.versions.stated:
+        notes.append(
+            Note("version", "the call sites of its lines fit no single release: two versions, or a build of its own")
+        )
+    return tuple(notes)
+
+
+def _reuse(requests: tuple[LogRequest, ...]) -> tuple[Note, ...]:
+    """One note for all requests that ran on a runner loaded for another."""
+    reused = [request for request in requests if request.reused and request.runner]
+    if not reused:
+        return ()
+    return (
+        Note(
+            "reused",
+            f"{len(reused)} request(s) loaded nothing and ran on a runner loaded before, whatever they asked",
+            tuple(request.last for request in reused[:20]),
+        ),
+    )
+
+
+def _fallbacks(runners: tuple[Runner, ...]) -> tuple[Note, ...]:
+    """Runners that were asked for layers on a device and put none there."""
+    fell = [
+        r
+        for r in runners
+        if r.requested_layers not in (0, None)
+        and r.applied_layers is not None
+        and (r.applied_layers == 0 or r.backends == (Backend.CPU,))
+    ]
+    if not fell:
+        return ()
+    text = f"{len(fell)} runner(s) were asked for layers on a device and run on the CPU"
+    return (Note("fallback", text, tuple(ref for r in fell[:20] for ref in r.refs[:3])),)
+
+
+def refs_of(log: ServerLog) -> set[Ref]:
+    """Every line that the report names."""
+    wanted: set[Ref | None] = set()
+    wanted.update(b.ref for b in log.backends_loaded)
+    wanted.update(d.ref for d in log.devices)
+    wanted.update(t.ref for t in log.troubles)
+    for part in (log.runners, log.requests, log.endings, log.notes):
+        for entry in part:
+            wanted.update(_refs(entry))
+    for span in log.phases:
+        wanted.update((span.first, span.last))
+    return {ref for ref in wanted if ref}
+
+
+def _refs(entry: Runner | LogRequest | Ending | Note) -> tuple[Ref | None, ...]:
+    if isinstance(entry, Runner):
+        return (entry.started, entry.ready, *entry.refs)
+    if isinstance(entry, LogRequest):
+        return (entry.first, entry.last, *entry.refs)
+    if isinstance(entry, Ending):
+        return (entry.ref, entry.phase_ref, *entry.refs, *(frame.ref for frame in entry.frames))
+    return entry.refs

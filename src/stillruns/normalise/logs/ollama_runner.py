@@ -1,0 +1,171 @@
+"""One runner of an Ollama server: a child that loaded a model, as its lines and its parent's lines tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stillruns.model.backend import Backend, backend_of_device
+from stillruns.model.evidence import Ref
+from stillruns.model.server_log import Layers, LogDevice, Runner
+from stillruns.normalise.logs.llama_cpp_state import State
+
+_FLAGS = {
+    "--model": "model",
+    "-m": "model",
+    "--port": "port",
+    "--n-gpu-layers": "layers",
+    "--gpu-layers": "layers",
+    "-ngl": "layers",
+    "--ctx-size": "context",
+    "-c": "context",
+    "--batch-size": "batch",
+    "-b": "batch",
+    "--ubatch-size": "ubatch",
+    "-ub": "ubatch",
+    "--threads": "threads",
+    "-t": "threads",
+    "--parallel": "parallel",
+    "-np": "parallel",
+    "--flash-attn": "flash_attention",
+}
+_SWITCHES = ("--flash-attn", "--ollama-engine", "--no-mmap", "--mlock", "--verbose")
+SHOWN = ("context", "batch", "ubatch", "flash_attention", "threads", "parallel", "device_free")
+"""Settings that a runner shows, by the names of model.server_log.Runner; `device_free` is the memory that the server
+saw free on the device before the load."""
+
+
+def arguments(command: str) -> dict[str, str]:
+    """A runner's command line: known flags by our names for them, and `engine`."""
+    words = command.split(" ")
+    found: dict[str, str] = {}
+    for place, word in enumerate(words):
+        name, equals, given = word.partition("=")
+        if name in _FLAGS:
+            follows = words[place + 1] if place + 1 < len(words) else ""
+            value = given if equals else follows
+            if name in _SWITCHES and not equals and value not in ("on", "off", "auto"):
+                value = "on"
+            found.setdefault(_FLAGS[name], value)
+    if "--ollama-engine" in words or "--ollama-engine" in command:
+        found["engine"] = "ollama engine"
+    elif words and words[0].rsplit("/", 1)[-1].startswith("llama-server"):
+        found["engine"] = "llama.cpp"
+    else:
+        found["engine"] = "llama runner"
+    return found
+
+
+def is_device(name: str) -> bool:
+    """Whether a buffer of this name lies on a device of its own: `Vulkan0`, but not `CPU` nor `ROCm_Host`."""
+    return backend_of_device(name) not in (Backend.CPU, Backend.UNKNOWN) and "Host" not in name
+
+
+@dataclass
+class Load:
+    """What is known of one runner so far. `at` is its start in seconds of the host's clock (None: not told)."""
+
+    id: str
+    engine: str
+    started: Ref
+    line: int
+    at: float | None
+    llama: State
+    clock: str = ""
+    model: str | None = None
+    port: str = ""
+    requested: Layers = None
+    requested_ref: Ref | None = None
+    total: int | None = None
+    gpu_layers: tuple[int, Ref] | None = None
+    offloaded: tuple[int, int, Ref] | None = None
+    weights: list[tuple[str, Ref]] = field(default_factory=list)
+    libraries: list[tuple[Backend, Ref]] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)
+    ready: Ref | None = None
+    died: Ref | None = None
+    died_line: int = 0
+    covered: int = 0
+    alone: bool = False
+
+    def ask(self, layers: int, ref: Ref) -> None:
+        """`num_gpu` as the server prints it: negative means that the server decides."""
+        self.requested = layers if layers >= 0 else "auto"
+        self.requested_ref = ref
+
+    def number(self, name: str) -> int | None:
+        """A setting as a number."""
+        text = self.settings.get(name, "")
+        return int(text[:9]) if text.isdecimal() else None
+
+    def context(self) -> int | None:
+        """Tokens of context of one sequence: the cache's size is for all that run in parallel."""
+        size, parallel = self.number("context"), self.number("parallel") or 1
+        return size // parallel if size is not None else None
+
+    def applied(self) -> tuple[int | None, int | None, Ref | None]:
+        """(offloaded, total, where it is said)."""
+        if self.offloaded:
+            return self.offloaded
+        if self.llama.load.offloaded:
+            return self.llama.load.offloaded
+        if self.gpu_layers and self.gpu_layers[0] == 0:
+            return 0, self.total, self.gpu_layers[1]
+        return None, self.total, None
+
+    def backends(self) -> tuple[Backend, ...]:
+        """Where its weights went: by its buffer lines, else by the only GPU library that it loaded."""
+        applied = self.applied()[0]
+        if applied == 0:
+            return (Backend.CPU,)
+        placed = [name for name, _ in self.weights]
+        placed += [buffer.device for buffer in self.llama.load.buffers if buffer.purpose == "model"]
+        on_devices = dict.fromkeys(backend_of_device(name) for name in placed if is_device(name))
+        if on_devices:
+            return tuple(on_devices)
+        if placed:
+            return (Backend.CPU,)
+        loaded = {backend for backend, _ in self.libraries if backend not in (Backend.CPU, Backend.UNKNOWN)}
+        return tuple(loaded) if applied and len(loaded) == 1 else ()
+
+    def device(self) -> str | None:
+        """The one device that holds weights; None when there are several, or none is named."""
+        names = {name for name, _ in self.weights if is_device(name)}
+        names |= {b.device for b in self.llama.load.buffers if b.purpose == "model" and is_device(b.device)}
+        return next(iter(names)) if len(names) == 1 and self.applied()[0] != 0 else None
+
+    def refs(self) -> tuple[Ref, ...]:
+        """The lines that a statement about it rests on, in their order."""
+        found = [self.started, self.requested_ref, self.applied()[2], self.ready, self.died]
+        found += [ref for name, ref in self.weights if is_device(name)][:1]
+        return tuple(sorted({ref for ref in found if ref}, key=lambda ref: int(ref.rpartition("L")[2])))
+
+    def noun(self, devices: tuple[LogDevice, ...]) -> Runner:
+        """As the report wants it."""
+        offloaded, total, _ = self.applied()
+        backends, device = self.backends(), self.device()
+        target = next((d.target for d in devices if d.name == device and d.target), None)
+        if target is None and len(backends) == 1:
+            targets = {d.target for d in devices if d.backend is backends[0] and d.target}
+            target = next(iter(targets)) if len(targets) == 1 else None
+        shown = [(name, self.settings[name]) for name in SHOWN if name in self.settings]
+        used = self.llama.load.settings.get("flash_attn_used")
+        if used:
+            shown = [(n, v) for n, v in shown if n != "flash_attention"] + [("flash_attention", used[0])]
+        return Runner(
+            id=self.id,
+            engine=self.engine,
+            started=self.started,
+            model=self.model,
+            requested_layers=self.requested,
+            applied_layers=offloaded,
+            total_layers=total,
+            overflowing=sum(self.llama.load.overflow.values()),
+            backend=backends[0] if len(backends) == 1 else Backend.UNKNOWN,
+            backends=backends,
+            device=device,
+            target=target,
+            settings=tuple(shown),
+            ready=self.ready,
+            refs=self.refs(),
+            at=self.clock,
+        )

@@ -1,0 +1,147 @@
+"""An autopsy as text for a terminal: incidents first, then what was asked and applied, then the timeline."""
+
+from __future__ import annotations
+
+import textwrap
+
+from stillruns.model.autopsy import Autopsy, Incident
+from stillruns.model.server_log import Layers, LogRequest, ServerLog
+from stillruns.report.columns import columns, visible
+
+MAX_REQUESTS = 40
+MAX_EVIDENCE = 8
+_WIDTH = 110
+
+
+def text(found: Autopsy) -> str:
+    """The whole report; excerpts were made visible when they were read."""
+    parts = [_sources(found)]
+    parts += [_incident(number, incident) for number, incident in enumerate(found.incidents, 1)]
+    if not found.incidents:
+        parts.append("No incident: no line of a death, an error or a fallback was found.")
+    parts += [_server(server) for server in found.servers]
+    if found.warnings:
+        shown = [f"  {n.kind}: {n.text}" + _refs(n.refs) for n in found.warnings[:30]]
+        if len(found.warnings) > 30:
+            shown.append(f"  and {len(found.warnings) - 30} more; --json has all")
+        parts.append("\n".join(["Notes", *(_wrap(line, 4) for line in shown)]))
+    whole = "\n\n".join(part for part in parts if part)
+    return "\n".join(visible(line) for line in whole.split("\n")) + "\n"
+
+
+def _sources(found: Autopsy) -> str:
+    return "\n".join(
+        f"{s.id} {visible(s.path)}: {s.lines} lines, {s.bytes} bytes" + (f" ({s.note})" if s.note else "")
+        for s in found.sources
+    )
+
+
+def _refs(refs: tuple[str, ...]) -> str:
+    return f" [{', '.join(refs[:3])}]" if refs else ""
+
+
+def _wrap(line: str, indent: int) -> str:
+    return textwrap.fill(line, _WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _incident(number: int, incident: Incident) -> str:
+    outcome = incident.outcome.value if incident.outcome else "unknown"
+    facts = [
+        ("server", incident.server or "-"),
+        ("request", incident.request or "-"),
+        ("phase", incident.phase.value),
+        ("backend", incident.backend.value),
+        ("component", ", ".join(c.value for c in incident.components)),
+        ("target", incident.target or "unknown"),
+        ("layers", _layers(incident.requested_layers, incident.applied_layers, incident.total_layers)),
+        ("signature", incident.signature or "-"),
+    ]
+    head = f"Incident {number}: {outcome}" + (f" ({incident.signal})" if incident.signal else "")
+    lines = [f"{head}, confidence {incident.confidence.value}" + (f", {incident.time}" if incident.time else "")]
+    lines.append(_wrap(f"  {incident.explanation}", 2))
+    if incident.next_step:
+        lines.append(_wrap(f"  Next: {incident.next_step}", 4))
+    lines += [f"  {name:<10} {value}" for name, value in facts if value != "-"]
+    if incident.frames:
+        lines.append(f"  frames     {', '.join(incident.frames[:5])}")
+    if incident.workarounds:
+        lines.append(f"  try        {', '.join(incident.workarounds)}  (stillruns workarounds)")
+    if incident.known_issues:
+        lines.append(f"  known as   {', '.join(incident.known_issues)}")
+    if incident.key_line:
+        lines.append(f"  key line   {incident.key_line.ref}  {incident.key_line.text[:160]}")
+    for excerpt in incident.evidence[:MAX_EVIDENCE]:
+        lines.append(f"    {excerpt.ref:<10} {excerpt.text[:150]}")
+    if len(incident.evidence) > MAX_EVIDENCE:
+        lines.append(f"    and {len(incident.evidence) - MAX_EVIDENCE} more lines of evidence")
+    for name, why in incident.why_unknown:
+        lines.append(_wrap(f"  unknown: {name}: {why}", 4))
+    return "\n".join(lines)
+
+
+def _layers(asked: Layers, got: int | None, total: int | None) -> str:
+    if asked is None and got is None:
+        return "unknown"
+    left = "asked unknown" if asked is None else f"asked {asked}"
+    right = "applied unknown" if got is None else f"applied {got}" + (f"/{total}" if total is not None else "")
+    return f"{left}, {right}"
+
+
+def _server(server: ServerLog) -> str:
+    version = server.version.low or "unknown"
+    if server.version.high and server.version.high != server.version.low:
+        version = f"{server.version.low} to {server.version.high}"
+    how = f" (by {server.version.how})" if server.version.how and server.version.how != "line" else ""
+    name = f" {server.name}" if server.name else ""
+    program = f", {server.program}" if server.program else ""
+    lines = [f"Server {server.id}{name}: {server.runtime.value}{program}, version {version}{how}"]
+    for loaded in server.backends_loaded[:8]:
+        lines.append(f"  backend {loaded.backend.value} from {loaded.library}  [{loaded.ref}]")
+    for device in server.devices[:16]:
+        driver = f", {device.driver}" if device.driver else ""
+        target = f", {device.target}" if device.target else ""
+        memory = f", {device.memory_mib:.0f} MiB" if device.memory_mib else ""
+        name = device.name or device.backend.value
+        lines.append(f"  device {name}: {device.description}{target}{memory}{driver}  [{device.ref}]")
+    for runner in server.runners[:20]:
+        on = ", ".join(b.value for b in runner.backends) or runner.backend.value
+        lines.append(
+            f"  runner {runner.id} ({runner.engine}) on {on}: "
+            f"{_layers(runner.requested_layers, runner.applied_layers, runner.total_layers)}"
+            + "".join(f", {key} {value}" for key, value in runner.settings)
+            + f"  [{runner.started}]"
+        )
+    if server.requests:
+        lines += ["", _requests(server.requests)]
+    if server.phases:
+        spans = [f"{s.phase.value} {_span(s.first, s.last)}" for s in server.phases[-24:]]
+        prefix = "  phases " + ("(last 24) " if len(server.phases) > 24 else "")
+        lines += ["", _wrap(prefix + ", ".join(spans), 9)]
+    return "\n".join(lines)
+
+
+def _span(first: str, last: str) -> str:
+    return first if first == last else f"{first}-{last.rpartition(':')[2]}"
+
+
+def _requests(requests: tuple[LogRequest, ...]) -> str:
+    rows = [("request", "status", "seconds", "tokens", "t/s", "runner", "asked", "applied", "as asked?")]
+    for request in requests[-MAX_REQUESTS:]:
+        got = "?" if request.applied_layers is None else str(request.applied_layers)
+        got += f"/{request.total_layers}" if request.total_layers is not None else ""
+        rows.append(
+            (
+                request.id,
+                str(request.status or "?"),
+                f"{request.seconds:.2f}" if request.seconds is not None else "?",
+                str(request.tokens) if request.tokens is not None else "?",
+                f"{request.rate:.2f}" if request.rate is not None else "?",
+                (request.runner or "?") + (" (re-used)" if request.reused else ""),
+                "?" if request.requested_layers is None else str(request.requested_layers),
+                got,
+                request.applied.value + ("" if request.applied.value == "yes" else f": {request.why}"),
+            )
+        )
+    left = len(requests) - MAX_REQUESTS
+    note = [f"  the last {MAX_REQUESTS} of {len(requests)} requests; --json has all"] if left > 0 else []
+    return "\n".join([*("  " + line for line in columns(rows)), *note])

@@ -1,0 +1,142 @@
+"""An imported study as a text table: what its authors counted beside what the logs show, and what they could not "
+"see."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from stillruns.model.backend import Backend
+from stillruns.model.server_log import Layers
+from stillruns.model.worklog import Finding, Study, StudyCell, StudyRequest
+from stillruns.report.columns import columns, visible
+from stillruns.report.run_text import rate
+
+HEADINGS = (
+    "backend",
+    "server",
+    "num_gpu",
+    "counted ok",
+    "applied",
+    "void",
+    "unknown",
+    "layers",
+    "failed",
+    "failure rate (95 %)",
+    "tok/s",
+    "no text",
+)
+REQUEST_HEADINGS = ("request", "backend", "asked", "layers", "applied", "outcome", "seconds", "tok/s", "why")
+WIDTH = 116
+PLACES = 12
+"""So many places of a finding are printed."""
+
+
+def text(study: Study, *, trials: bool = False) -> str:
+    """The tables (one a model), the findings with their places, and with `trials` one line a request."""
+    journals = sum(has for _, _, has in study.runs)
+    lines = [
+        f"study {visible(study.name)}: {len(study.requests)} requests in {len(study.runs)} runs, "
+        f"{journals} of them with a server log",
+        "The backend is what the server's own lines say it loaded, not its port. `counted ok` is the worklog's own "
+        "count;",
+        "void requests ran under another condition than they asked and enter no rate; unknown ones neither.",
+    ]
+    for model in dict.fromkeys(cell.model for cell in study.cells):
+        own = [cell for cell in study.cells if cell.model == model]
+        lines += ["", f"{visible(model)}", *table(own)]
+    lines += ["", "What the worklog's own tables cannot show:"]
+    for number, finding in enumerate(study.findings, 1):
+        lines += finding_lines(number, finding)
+    if not study.findings:
+        lines.append("nothing found")
+    if trials:
+        lines += ["", *request_lines(study.requests)]
+    lines += ["", _evidence(study)]
+    return "\n".join(lines) + "\n"
+
+
+def table(cells: Sequence[StudyCell]) -> list[str]:
+    """One line a cell; a void count is marked."""
+    rows = [list(HEADINGS)]
+    for cell in cells:
+        rows.append(
+            [
+                cell.side.value,
+                cell.server or "no server log",
+                asked(cell.asked),
+                f"{cell.counted_ok}/{cell.requests}",
+                f"{cell.applied}/{cell.requests}",
+                f"{cell.void} VOID" if cell.void else "-",
+                str(cell.unknown) if cell.unknown else "-",
+                ", ".join(cell.layers) or "-",
+                f"{cell.failed}/{cell.applied}" if cell.applied else "-",
+                rate(cell.rate),
+                speed(cell),
+                str(cell.empty) if cell.empty else "-",
+            ]
+        )
+    return columns(rows)
+
+
+def asked(value: Layers) -> str:
+    """num_gpu as it was asked: `-1` leaves it to the server."""
+    return "-1" if value == "auto" else "not set" if value is None else str(value)
+
+
+def speed(cell: StudyCell) -> str:
+    """The median; of void requests too, since it is what the client saw."""
+    return f"{cell.speed[0]:.1f}" if cell.speed else "-"
+
+
+def finding_lines(number: int, finding: Finding) -> list[str]:
+    """The sentence, and its places below."""
+    lines = _wrapped(f"{number:2}. {finding.kind}: {visible(finding.text)}.", "    ")
+    if finding.places:
+        runs: dict[str, list[str]] = {}
+        for run, ref in finding.places[:PLACES]:
+            runs.setdefault(run, []).append(ref)
+        shown = "; ".join(f"{run} {' '.join(refs)}" for run, refs in runs.items())
+        more = f"; and {len(finding.places) - PLACES} more" if len(finding.places) > PLACES else ""
+        lines += _wrapped(f"    at {shown}{more}", "       ")
+    return lines
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def request_lines(requests: Sequence[StudyRequest]) -> list[str]:
+    """One line a request."""
+    rows = [list(REQUEST_HEADINGS)]
+    for request in requests:
+        record = request.record
+        layers = f"{request.applied_layers}/{request.total_layers}" if request.applied_layers is not None else "-"
+        rows.append(
+            [
+                f"{request.run}/{record.epoch}",
+                request.backend.value if request.backend is not Backend.UNKNOWN else "unknown",
+                asked(record.asked),
+                layers,
+                "VOID" if request.void else request.applied.value,
+                outcome(request),
+                "-" if record.seconds is None else f"{record.seconds:.3f}",
+                "-" if record.rate is None else f"{record.rate:.2f}",
+                request.why,
+            ]
+        )
+    return columns(rows)
+
+
+def outcome(request: StudyRequest) -> str:
+    """`crash SIGSEGV in prompt`, or the outcome alone."""
+    if request.death is None:
+        return request.outcome.value + (" (no text)" if request.empty else "")
+    return f"{request.outcome.value} {request.death.signal or ''} in {request.death.phase.value}".replace("  ", " ")
+
+
+def _evidence(study: Study) -> str:
+    return (
+        "Places are a run folder, a file of its evidence and a line in it; stillruns show RUN.0001 names the files.\n"
+        f"evidence: stillruns report {visible(study.name)} --trials lists the requests"
+    )
