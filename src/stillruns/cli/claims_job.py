@@ -9,7 +9,7 @@ import msgspec
 
 from stillruns.cli.output import emit_json, emit_text
 from stillruns.errors import ExitCode, UsageError
-from stillruns.lab import claiming, hypothesis_file, judging
+from stillruns.lab import claiming, hypothesis_file, judging, studying
 from stillruns.lab.claiming import Claimed
 from stillruns.model.claim import ClaimVerdict
 from stillruns.model.spec import HypothesisSpec
@@ -46,18 +46,34 @@ def run(
     others = _others(files, names)
     with open_store(store_dir, create=False) as store:
         sets = _sets(store, runs, others, together=together)
+        studies = studying.names(store)
+        found = [
+            (name, finding)
+            for name in (studies if not runs else [n for n in runs if n in studies])
+            for finding in claiming.findings(store, name, studies[name])
+        ]
     pairs = [(s.about, claim) for s in sets for claim in s.claims]
-    emit_json(claims_json.document(pairs)) if as_json else emit_text(claims_text.text(pairs))
+    if as_json:
+        emit_json(claims_json.document(pairs, found))
+    else:
+        emit_text(claims_text.text(pairs) + claims_text.findings(found))
     return ExitCode.NO if wanted & {claim.verdict.value for _, claim in pairs} else ExitCode.COMPLETE
 
 
 def _sets(store: Store, runs: Sequence[str], others: Sequence[HypothesisSpec], *, together: bool) -> list[Claimed]:
-    chosen = [judging.resolve_run(store, name) for name in runs] or list(claiming.matrices(store))
-    if not chosen:
+    studies = studying.names(store)
+    named = [name for name in runs if name in studies] if runs else list(studies)
+    own = [judging.resolve_run(store, name) for name in runs if name not in studies]
+    if not runs:
+        own = list(claiming.matrices(store))
+    if not named and not own:
         raise UsageError(f"the store {store.path} holds no run; start one with: stillruns demo")
     if together:
-        return [claiming.together(store, chosen, others)]
-    return [claiming.of_run(store, run, others) for run in chosen]
+        return [claiming.together(store, own, others)]
+    found: list[Claimed] = []
+    for name in named:
+        found += claiming.of_study(store, name, studies[name], others or hypothesis_file.library())
+    return [*found, *(claiming.of_run(store, run, others) for run in own)]
 
 
 def _others(files: Sequence[Path], names: Sequence[str]) -> tuple[HypothesisSpec, ...]:

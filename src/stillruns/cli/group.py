@@ -22,6 +22,7 @@ VERBS: dict[str, str] = {
     "report": "The tables of runs, judged again from their evidence.",
     "claims": "What the trials say about each hypothesis.",
     "import": "Take a foreign worklog over into the store.",
+    "replay": "Judge every run again from its evidence and compare with what was recorded.",
     "verify": "Re-derive every digest in the store and name what does not match.",
 }
 """Verb -> its line in `stillruns --help`. The verb's module is `stillruns.cli.<verb>` (with a `_`

@@ -54,6 +54,9 @@ def _contrast(ledger: Ledger, op: str, left: Number, right: Number, a: Cells, b:
             found = _rates(ledger, op, narrow_a, narrow_b, gaps, decides=True)
     else:
         found, on = ordered(op, left, right), ""
+        if found.value is None and not gaps:
+            text = f"{measuring.label(Group(a), ledger.cells)} and {measuring.label(Group(b), ledger.cells)}: they overlap"
+            found = Truth(None, frozenset({Gap(GapKind.UNDECIDED, text, a | b)}))
     if before is None or before.on != on:
         ledger.compared[(a, b)] = _look(ledger, a, b, (kept_a, kept_b) if on else (ours, theirs), on)
     seen = ledger.compared[(a, b)].seen

@@ -109,6 +109,8 @@ def separating(contrast: Contrast, counts: tuple[int, int, int, int]) -> tuple[s
     """
     if contrast.status == "clean":
         return ()
+    if not counts[1] or not counts[3]:
+        return ()
     if contrast.status == "unknown":
         return tuple(f"record {name}: it is not known ({a} against {b})" for name, (a, b) in contrast.unknown.items())
     factors = list(contrast.free.items())

@@ -131,7 +131,10 @@ class Evaluation:
         if not truths:
             return Truth(None, frozenset({Gap(GapKind.UNTESTED, "no cell of these runs fits the hypothesis")}))
         if name == "any":
-            return either([both([fits, kept]) for fits, kept in truths])
+            settled = either([both([fits, kept]) for fits, kept in truths])
+            if settled.value:
+                self.ledger.witnesses.append(_witness(truths, found))
+            return settled
         return both([either([negated(fits), kept]) for fits, kept in truths])
 
     def _sum(self, over: ast.GeneratorExp, found: list[tuple[Truth, dict[str, Group]]]) -> Number:
@@ -160,7 +163,8 @@ class Evaluation:
             inner = {**bound, **{n: Group(frozenset({i})) for n, i in zip(names, chosen, strict=True)}}
             fits = both([self.truth(condition, inner) for condition in filters])
             if fits.value is not False:
-                self.ledger.used.update(chosen)
+                if fits.value:
+                    self.ledger.used.update(chosen)
                 yield fits, inner
 
     def _compare(self, node: ast.Compare, bound: Mapping[str, Group]) -> Truth:
@@ -275,6 +279,12 @@ def _part(number: Number, which: str) -> Number:
     if number.gaps:
         return Number(0.0, number.high if which == "low" else math.inf, number.gaps, number.sides, basis)
     return Number(value, value, number.gaps, number.sides, basis)
+
+
+def _witness(truths: list[tuple[Truth, Truth]], found: list[tuple[Truth, dict[str, Group]]]) -> Cells:
+    """The cells of the first binding that made an `any` true."""
+    place = next(i for i, (fits, kept) in enumerate(truths) if fits.value and kept.value)
+    return frozenset().union(*(group.cells for group in found[place][1].values()))
 
 
 def _gaps(truths: Sequence[Truth]) -> frozenset[Gap]:

@@ -71,10 +71,15 @@ def _claim(
     issues: Sequence[KnownIssue],
 ) -> Claim:
     ledger = Ledger(cells, adjusted)
-    predicts, refutes = (_truth(ledger, tree) for tree in trees)
+    predicts = _truth(ledger, trees[0])
+    ledger.witnesses.clear()
+    refutes = _truth(ledger, trees[1])
     lenient = Ledger(cells, adjusted, strict=False)
     as_numbers = [_truth(lenient, tree) for tree in trees]
     verdict, why = _verdict(predicts, refutes, as_numbers[0], as_numbers[1])
+    if verdict is ClaimVerdict.REFUTED and ledger.witnesses:
+        seen = sorted(ledger.witnesses[0])
+        why += " in " + " and ".join(quoting.summary(cells[i]) for i in seen)
     used = [cells[i] for i in sorted(ledger.used)]
     decided = verdict in (ClaimVerdict.SUPPORTED, ClaimVerdict.REFUTED)
     gaps = sorted(predicts.gaps | refutes.gaps, key=lambda g: (g.kind.value, g.text))
@@ -152,6 +157,8 @@ def _tests(ledger: Ledger) -> list[RateTest]:
 def _contrasts(ledger: Ledger) -> list[ContrastView]:
     views = []
     for seen in ledger.compared.values():
+        if not all(any(ledger.cells[i].applied for i in group) for group in (seen.left, seen.right)):
+            continue  # nothing was compared
         names = [quoting.side(ledger, cells) for cells in (seen.left, seen.right)]
         unknown = tuple(f"{name}: {a} against {b}" for name, (a, b) in seen.seen.unknown.items())
         views.append(

@@ -30,7 +30,8 @@ class Ledger:
     """`adjusted` holds Holm's p of every exact test once all are known; before, the raw p decides. In `strict` mode a
     comparison counts only where its contrast is clean. `family` are the exact tests that an answer hangs on, `tests`
     all that were computed. `bounds` are the comparisons of a rate with a number, and what
-    they came to: where further trials may change the answer."""
+    they came to: where further trials may change the answer. `used` are cells that some quantifier surely is about,
+    `witnesses` those that made an `any` true."""
 
     cells: Sequence[ObservedCell]
     adjusted: Mapping[Key, float] = field(default_factory=dict)
@@ -40,4 +41,5 @@ class Ledger:
     compared: dict[tuple[Cells, Cells], Compared] = field(default_factory=dict)
     bounds: dict[tuple[Basis, str, float], bool | None] = field(default_factory=dict)
     used: set[int] = field(default_factory=set)
+    witnesses: list[Cells] = field(default_factory=list)
     steps: int = 0

@@ -114,12 +114,12 @@ def _one(name: str, cell: ObservedCell) -> str | None:
 
 
 def _layers(cell: ObservedCell) -> Text:
-    """`none` offloads nothing; `all` is more than any number unless the placement was seen."""
+    """`none` offloads nothing; `all` and `auto` are more than any number unless the placement was seen."""
     asked = cell.layers
     if asked == "none":
         return Text(frozenset({"none"}), 0.0)
-    if asked == "all":
-        return Text(frozenset({"all"}), float(cell.placed) if cell.placed is not None else math.inf)
+    if asked in ("all", "auto"):
+        return Text(frozenset({asked}), float(cell.placed) if cell.placed is not None else math.inf)
     return Text(frozenset({str(asked)}), float(asked) if _numeric(str(asked)) else None)
 
 
@@ -141,7 +141,7 @@ def _measure(name: str, members: list[ObservedCell], group: Group) -> Value:
             return Number(0.0, 1.0, gone, side, basis, (0.0, 1.0))
         return Number(rate.low, rate.high, gone, side, basis, (rate.low, rate.high))
     if name == "throughput":
-        speeds = [t.tokens_per_second for t in applied if t.passed and t.tokens_per_second is not None]
+        speeds = [t.tokens_per_second for t in applied if t.outcome == "ok" and t.tokens_per_second is not None]
         measured = spread(speeds)
         if measured is None:
             why = _untested(members, group) if not applied else _open(group, members, "has no two speeds to compare")

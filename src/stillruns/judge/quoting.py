@@ -41,6 +41,15 @@ def counts(cell: ObservedCell) -> CellCounts:
     )
 
 
+def summary(cell: ObservedCell) -> str:
+    """`backend=rocm,num_gpu=1 (applied 3, crashed 0, passed 1, output unknown 2)`."""
+    row = counts(cell)
+    parts = [f"applied {row.applied}", f"crashed {row.crashed}", f"passed {row.passed}"]
+    if row.output_unknown:
+        parts.append(f"output unknown {row.output_unknown}")
+    return f"{cell.id} ({', '.join(parts)})"
+
+
 def side(ledger: Ledger, cells: Cells) -> str:
     """A name for one side of a contrast."""
     return measuring.label(Group(cells), ledger.cells)
@@ -97,6 +106,25 @@ def warnings(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
     if any(not c.randomised for c in cells if c.trials):
         found.append("the order of the trials was not drawn at random")
     return (*found, *speeds(cells))
+
+
+def otherwise(cells: Sequence[ObservedCell], others: Sequence[ObservedCell]) -> tuple[str, ...]:
+    """Sides on which these cells crash with layers on the device and those of another model pass: that keeps a claim
+    narrow."""
+    crashing = {c.side for c in cells if any(t.crashed for t in c.applied)}
+    found = []
+    for side in sorted(crashing):
+        for model in sorted({str(c.factors.get("model")) for c in others}):
+            offloaded = [
+                t
+                for c in others
+                if c.side == side and c.factors.get("model") == model and c.placed
+                for t in c.applied
+            ]
+            if offloaded and not any(t.crashed for t in offloaded):
+                passed = sum(t.passed for t in offloaded)
+                found.append(f"on {side}, {model} passed {passed} of {len(offloaded)} with layers on the device")
+    return tuple(found)
 
 
 def blocks(cells: Sequence[ObservedCell]) -> tuple[str, ...]:

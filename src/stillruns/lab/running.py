@@ -13,12 +13,13 @@ from types import FrameType
 
 import msgspec
 
+from stillruns import __version__
 from stillruns.act import orphans, sampling, trial
 from stillruns.act.runtimes import adapters
 from stillruns.act.trial import Put
 from stillruns.errors import Interrupted, UsageError
 from stillruns.judge import experiment
-from stillruns.lab import freezing, reference
+from stillruns.lab import freezing, reference, verdict_digest
 from stillruns.lab.host import describe as describe_host
 from stillruns.lab.judging import Judged, judge_run
 from stillruns.lab.pace import Pace
@@ -167,7 +168,9 @@ def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = Fal
                     f"stopped by Ctrl-C; what ran is kept ({len(job.judged.verdicts)} trials), and the same command "
                     "goes on from there"
                 ) from None
-            writer.append("run_ended", identity, {"trials": len(job.judged.verdicts)})
+            result = judge_run(store, identity)
+            body = {"trials": len(job.judged.verdicts), "version": __version__, "complete": result.complete}
+            writer.append("run_ended", identity, {**body, "verdicts_sha256": verdict_digest.digest_of(result)})
     return judge_run(store, identity)
 
 

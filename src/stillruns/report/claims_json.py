@@ -8,12 +8,21 @@ from typing import Any
 import msgspec
 
 from stillruns.model.claim import Claim
+from stillruns.model.worklog import Finding
 from stillruns.report.numbers import rounded
 
 
-def document(claims: Sequence[tuple[str, Claim]]) -> dict[str, Any]:
-    """`claims` are pairs of what a claim is about (a run, a study) and the claim; p-values keep their digits."""
-    return {"schema": "stillruns.claims/1", "claims": [{"about": about, **entry(claim)} for about, claim in claims]}
+def document(claims: Sequence[tuple[str, Claim]], findings: Sequence[tuple[str, Finding]] = ()) -> dict[str, Any]:
+    """`claims` are pairs of what a claim is about (a run, a study) and the claim, `findings` pairs of a study and
+    what threatens its own reading; p-values keep their digits."""
+    return {
+        "schema": "stillruns.claims/1",
+        "claims": [{"about": about, **entry(claim)} for about, claim in claims],
+        "findings": [
+            {"about": about, "kind": f.kind, "text": f.text, "places": [list(place) for place in f.places]}
+            for about, f in findings
+        ],
+    }
 
 
 def entry(claim: Claim) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stillruns.model.claim import CellCounts, Claim, ContrastView, Frozen, RateTest
+from stillruns.model.worklog import Finding
 from stillruns.report.columns import columns, visible
 
 MOST = 8
@@ -21,6 +22,17 @@ def text(claims: Sequence[tuple[str, Claim]]) -> str:
             last = about
         lines += [*claim_lines(claim), ""]
     return "\n".join(lines) + ("" if lines else "no hypothesis: write [[hypothesis]] tables (docs/hypotheses.md)\n")
+
+
+def findings(found: Sequence[tuple[str, Finding]]) -> str:
+    """What threatens the readings of imported studies, one entry a finding; nothing for none."""
+    lines: list[str] = []
+    for about, finding in found:
+        if not lines:
+            lines += [f"what the tables of {visible(about)} could not show", ""]
+        places = ", ".join(f"{run} {ref}" for run, ref in finding.places[:4])
+        lines.append(f"  {finding.kind}: {visible(finding.text)}" + (f" [{places}]" if places else ""))
+    return "\n".join(lines) + "\n" if lines else ""
 
 
 def claim_lines(claim: Claim) -> list[str]:
