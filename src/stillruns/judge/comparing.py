@@ -55,7 +55,8 @@ def _contrast(ledger: Ledger, op: str, left: Number, right: Number, a: Cells, b:
     else:
         found, on = ordered(op, left, right), ""
         if found.value is None and not gaps:
-            text = f"{measuring.label(Group(a), ledger.cells)} and {measuring.label(Group(b), ledger.cells)}: they overlap"
+            ends = [measuring.label(Group(side), ledger.cells) for side in (a, b)]
+            text = f"{ends[0]} and {ends[1]}: what was measured overlaps"
             found = Truth(None, frozenset({Gap(GapKind.UNDECIDED, text, a | b)}))
     if before is None or before.on != on:
         ledger.compared[(a, b)] = _look(ledger, a, b, (kept_a, kept_b) if on else (ours, theirs), on)
