@@ -52,11 +52,11 @@ format: $(READY_TEST)
 bench: $(READY_TEST)
 	@$(BIN)/python scripts/bench.py
 
-ifneq ($(wildcard scripts/accuracy.py),)
+# How right the readers are: of logs, and (with SOURCES=DIR, see scripts/accuracy_trace.py) of `trace` on real trees.
 .PHONY: accuracy
 accuracy: $(READY_TEST)
-	@$(BIN)/python scripts/accuracy.py
-endif
+	@if [ -f scripts/accuracy.py ]; then $(BIN)/python scripts/accuracy.py; fi
+	@if [ -n "$(SOURCES)" ]; then $(BIN)/python scripts/accuracy_trace.py $(SOURCES); fi
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,8 +1,8 @@
 """`make bench` part `sequential`: what the sequential test costs, simulated beside the exact figures.
 
 For each pair of rates: trials of the fixed design, mean trials of the sequential test at both hypotheses (20,000
-seeded courses, the exact dynamic programme, Wald's approximation), its error rates, and how often the confidence sequence
-excludes the truth when it is looked at after every trial. Exit status 1 when a target is missed.
+seeded courses, the exact dynamic programme, Wald's approximation), its error rates, and how often the confidence
+sequence excludes the truth when it is looked at after every trial. Exit status 1 when a target is missed.
 """
 
 from __future__ import annotations

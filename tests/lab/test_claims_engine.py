@@ -1,4 +1,4 @@
-"""The promise: hypotheses are in the journal before the first trial, and a sequential run stops when it knows enough."""
+"""The promise: hypotheses are in the journal before the first trial, and a sequential run stops when it can."""
 
 from __future__ import annotations
 

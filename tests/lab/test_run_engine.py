@@ -338,3 +338,42 @@ def tiny_model(folder: Path) -> Path:
     path = folder / "tiny.gguf"
     synthetic.write(synthetic.parse("synth:llama?layers=4"), path)
     return path
+
+
+@pytest.mark.engine()
+def test_a_model_that_changes_while_the_run_goes_on(tmp_path: Path) -> None:
+    """The run stops with a sentence, the trial that met the change counts for nothing, and the old file goes on."""
+    store = tmp_path / "store"
+    model, other = tmp_path / "m.gguf", tmp_path / "other.gguf"
+    shutil.copyfile(synthetic.ensure(synthetic.parse("synth:llama?layers=4"), tmp_path), model)
+    shutil.copyfile(synthetic.ensure(synthetic.parse("synth:llama?layers=4&seed=1"), tmp_path), other)
+    place = spec(tmp_path, trials=12)
+    place.write_text(place.read_text().replace("synth:llama?layers=4", str(model)))
+    child = subprocess.Popen(
+        [*PROGRAM, "run", str(place), "--store", str(store)], stderr=subprocess.PIPE, text=True, env=environment()
+    )
+    while not count(store, "trial_ended"):
+        time.sleep(0.1)
+    kept = tmp_path / "kept.gguf"
+    model.rename(kept)
+    other.rename(model)
+    _, text = child.communicate(timeout=60)
+    assert child.returncode == 2
+    assert f"the model {model} changed while run" in text and "--new" in text
+    assert count(store, "trial_ended") + count(store, "trial_interrupted") == count(store, "trial_started")
+    assert count(store, "trial_ended") < 12
+    kept.rename(model)
+    assert stillruns("run", str(place), "--store", str(store)).returncode == 0
+
+
+@pytest.mark.engine()
+@pytest.mark.parametrize(("data", "said"), [(b"", "no GGUF file"), (b"x" * 99, "no GGUF file"), (None, "ends ")])
+def test_a_damaged_model_is_no_failure_of_a_backend(tmp_path: Path, data: bytes | None, said: str) -> None:
+    """A model that is none, or that ends early, is refused before any trial."""
+    whole = synthetic.ensure(synthetic.parse("synth:llama?layers=4"), tmp_path).read_bytes()
+    (tmp_path / "m.gguf").write_bytes(whole[:-4096] if data is None else data)
+    place = spec(tmp_path)
+    place.write_text(place.read_text().replace("synth:llama?layers=4", "m.gguf"))
+    refused = stillruns("run", str(place), "--store", str(tmp_path / "store"))
+    assert refused.returncode == 2 and said in refused.stderr
+    assert "\nTraceback" not in refused.stderr and refused.stderr.strip().count("\n") == 0

@@ -31,17 +31,19 @@ MOST_MAPS = 8
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The request to make once the server is ready; `port` is where it listens on the loopback."""
+    """The request to make once the server is ready; `port` is where it listens, `host` an address of this machine."""
 
     port: int
     ready_path: str
     request_path: str
     request: dict[str, object]
+    host: str = "127.0.0.1"
 
     @property
     def address(self) -> str:
-        """`http://127.0.0.1:8080`."""
-        return f"http://127.0.0.1:{self.port}"
+        """`http://127.0.0.1:8080`, `http://[::1]:8080`."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,8 @@ class Life:
         listening = False
         while server.alive():
             now = time.monotonic()
+            if self._interrupted():
+                return False
             if now >= deadline:
                 self.seen.timed_out = "load"
                 return False
@@ -183,6 +187,17 @@ class Life:
                 return self._is_ours(server, ask)
             server.wait(min(0.25, max(POLL, (now - server.started) / 50)))
         return False
+
+    def _stopped_at(self) -> float | None:
+        """Ctrl-C ends the wait for an answer as the server's death does: a moment that has passed, else None."""
+        return 0.0 if self.job.stop is not None and self.job.stop.is_set() else None
+
+    def _interrupted(self) -> bool:
+        """Whether `stop` was set before the answer was there; noted then, so that nobody takes it for a failure."""
+        if self._stopped_at() is None:
+            return False
+        self.seen.notes.append("interrupted")
+        return True
 
     def _stranger(self, server: Supervised, ask: Ask) -> bool:
         """Whether somebody else listens on our port, alone or beside us; the port then counts as lost."""
@@ -208,8 +223,10 @@ class Life:
             self.folder / "response",
             first_token=self.job.timeouts.first_token,
             token=self.job.timeouts.token,
-            died_at=lambda: server.end.at if server.end is not None else None,
+            died_at=lambda: server.end.at if server.end is not None else self._stopped_at(),
         )
+        if self.seen.told.broken:
+            self._interrupted()
         self.seen.timed_out = self.seen.told.timed_out
         if self.seen.told.broken:
             server.wait_if_dying(1.0)

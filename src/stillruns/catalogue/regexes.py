@@ -62,6 +62,11 @@ def check(regex: str, anchor: str) -> None:
             raise RegexRefused(f"the anchor {anchor!r} is not a literal part of every match")
 
 
+def literal_runs(regex: str) -> list[list[str]]:
+    """For each way through `regex`, the runs of literal characters that every such match contains."""
+    return [_literal_runs(path) for path in _paths(sre_parse.parse(regex))]
+
+
 def _bit(code: int) -> int:
     return 1 << min(code, _OTHER)
 

@@ -21,6 +21,8 @@ VERBS: dict[str, str] = {
     "show": "One trial: asked, applied, how it ended, and the evidence for each.",
     "report": "The tables of runs, judged again from their evidence.",
     "claims": "What the trials say about each hypothesis.",
+    "trace": "Follow an option through source trees, stage by stage.",
+    "lint": "Does anything read these flags and variables, and the values given?",
     "import": "Take a foreign worklog over into the store.",
     "replay": "Judge every run again from its evidence and compare with what was recorded.",
     "verify": "Re-derive every digest in the store and name what does not match.",

@@ -22,7 +22,7 @@ def command_once(
 ) -> ExitCode:
     """`stillruns run -- COMMAND`: 0 whatever it shows, 1 when it shows what `wanted` names."""
     with open_store(store_dir) as store:
-        result = once.run(argv, store, keep_running=keep_running, as_is=as_is)
+        result = once.run(argv, store, tell, keep_running=keep_running, as_is=as_is)
     emit_json(once_text.document(result)) if as_json else emit_text(once_text.markdown(result))
     return ExitCode.NO if wanted & once_text.marks(result) else ExitCode.COMPLETE
 

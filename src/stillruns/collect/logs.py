@@ -12,6 +12,7 @@ import lzma
 import sys
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -95,10 +96,14 @@ class LogInput:
         try:
             first = file.read(BLOCK)
             form = next((name for magic, name in _MAGIC if first.startswith(magic)), "")
-            for block in self._inflate(first, file, form) if form else _plain(first, file):
-                self._digest.update(block)
-                self.size += len(block)
-                yield block
+            with ThreadPoolExecutor(1) as worker:  # hashing lets the reader go on: it needs no lock of Python's
+                pending: Future[None] | None = None
+                for block in self._inflate(first, file, form) if form else _plain(first, file):
+                    if pending is not None:
+                        pending.result()
+                    pending = worker.submit(self._digest.update, block)
+                    self.size += len(block)
+                    yield block
         except OSError as error:
             if self.size == 0:
                 raise UsageError(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from stillruns.judge import fallbacks, incident_fields, incident_words
-from stillruns.judge.incident_group import Group, groups, line_of, request_of, runner_of
+from stillruns.judge.incident_group import Group, Index, groups, line_of, runner_of
 from stillruns.judge.incident_kernel import leftover, of_group
 from stillruns.judge.kernel_incident import kernel_backend, kernel_only
 from stillruns.judge.signature import signature, telling
@@ -56,11 +56,12 @@ def judge(
         found, survived = groups(server, known.patterns)
         if not found:
             found = _quiet(server)
+        index = Index(server)
         for group in found:
             source = _source(group)
             kernel = of_group(group, server, events, source, alone)
             used |= {event.ref for event in kernel}
-            incidents.append(_incident(server, group, kernel, known))
+            incidents.append(_incident(server, group, kernel, known, index))
         notes += [_survived(server, group, known) for group in survived]
     for run in leftover(events, used):
         incidents.append(kernel_only(run))
@@ -95,15 +96,17 @@ def _survived(server: ServerLog, group: Group, known: Knowledge) -> Note:
     return Note("survived", f"{server.id} went on after {len(refs)} line(s) of trouble: {said}", refs[:5])
 
 
-def _incident(server: ServerLog, group: Group, kernel: tuple[KernelEvent, ...], known: Knowledge) -> Incident:
-    runner, request = runner_of(server, group), request_of(server, group)
+def _incident(
+    server: ServerLog, group: Group, kernel: tuple[KernelEvent, ...], known: Knowledge, index: Index
+) -> Incident:
+    runner, request = runner_of(server, group), index.request(group)
     top = _top(group, known.patterns)
     pattern = known.patterns.get(top.pattern) if top else None
     signal = _signal(group, kernel)
     outcome, manner = _outcome(group, top, signal, kernel)
     phase = _phase(group, top, outcome, known.patterns)
     frames = next((telling(e.frames) for e in group.endings if e.frames), ())
-    on = incident_fields.backend(server, runner, group, frames)
+    on = incident_fields.backend(server, runner, group, frames, index)
     on = group.lost if group.lost is not Backend.UNKNOWN else kernel_backend(on, kernel)
     device = incident_fields.device(server, runner, on, top.device if top else None)
     target, remark = incident_fields.target(device, server, known.cards)
@@ -142,7 +145,7 @@ def _incident(server: ServerLog, group: Group, kernel: tuple[KernelEvent, ...], 
         signature=sign,
         frames=tuple(f.function if f.function not in ("", "??", "n/a") else f.module for f in frames),
         key_line=key,
-        evidence=_evidence(group, kernel, runner, server),
+        evidence=_evidence(group, kernel, runner, index.shown),
         confidence=_confidence(outcome, phase, on, pattern, signal, group),
         explanation=explanation,
         next_step=incident_words.next_step(outcome, pattern if top and top.rank >= 40 else None, phase),
@@ -265,9 +268,8 @@ def _key(group: Group, top: Trouble | None, kernel: tuple[KernelEvent, ...]) -> 
 
 
 def _evidence(
-    group: Group, kernel: tuple[KernelEvent, ...], runner: Runner | None, server: ServerLog
+    group: Group, kernel: tuple[KernelEvent, ...], runner: Runner | None, texts: Mapping[str, str]
 ) -> tuple[Excerpt, ...]:
-    texts = dict(server.texts)
     found: dict[str, str] = {}
     for ref in runner.refs if runner else ():
         if ref in texts:

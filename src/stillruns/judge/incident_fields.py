@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from stillruns.judge.components import MODULES
-from stillruns.judge.incident_group import Group, line_of
+from stillruns.judge.incident_group import Group, Index, line_of
+from stillruns.judge.modules import MODULES
 from stillruns.model.backend import Backend, Runtime, backend_of_device
 from stillruns.model.card import CardName
 from stillruns.model.component import Component
@@ -58,13 +58,15 @@ _NEW_TREE = re.compile(r"ggml-cuda/ggml-cuda\.cu")
 _SM = re.compile(r"\bsm_\d\d")
 
 
-def backend(server: ServerLog, runner: Runner | None, group: Group, frames: tuple[Frame, ...]) -> Backend:
+def backend(
+    server: ServerLog, runner: Runner | None, group: Group, frames: tuple[Frame, ...], index: Index
+) -> Backend:
     """From the lines of the death, then its frames, then where the runner's weights are, then the only GPU listed.
 
     `CUDA error` alone decides nothing: ROCm builds said so until 2025, and PyTorch's NCCL still does.
     """
     texts = [t.text for t in group.troubles] + [e.text for e in group.endings]
-    texts += [text for ref, text in server.texts if group.first <= line_of(ref) <= group.last + 5]
+    texts += index.texts(group.first, group.last + 5)
     for text in texts:
         for form, found in _TEXTS:
             if form.search(text):

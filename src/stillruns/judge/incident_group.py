@@ -8,6 +8,7 @@ was asked for was not done.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -130,6 +131,39 @@ def _succeeded(request: LogRequest) -> bool:
     return bool(request.tokens)
 
 
+class Index:
+    """A server's excerpts and requests by line, so that many incidents cost no more than one."""
+
+    def __init__(self, server: ServerLog) -> None:
+        """Sorts both once."""
+        self._texts = sorted((line_of(ref), text) for ref, text in server.texts)
+        self._requests = sorted(server.requests, key=lambda r: line_of(r.first))
+        self._firsts = [line_of(r.first) for r in self._requests]
+        self._by_id = {r.id: r for r in server.requests}
+        self.shown = dict(server.texts)
+
+    def texts(self, first: int, last: int) -> list[str]:
+        """Excerpts of the lines from `first` to `last`."""
+        start = bisect_left(self._texts, (first, ""))
+        found = []
+        for line, text in self._texts[start : start + 400]:
+            if line > last:
+                break
+            found.append(text)
+        return found
+
+    def request(self, group: Group) -> LogRequest | None:
+        """The request that the group's endings name, else one whose lines hold the group's first line."""
+        named = next((e.request for e in group.endings if e.request), None)
+        if named in self._by_id:
+            return self._by_id[named]
+        place = bisect_right(self._firsts, group.first)
+        for request in reversed(self._requests[max(0, place - 64) : place]):
+            if line_of(request.last) >= group.first:
+                return request
+        return None
+
+
 def runner_of(server: ServerLog, group: Group) -> Runner | None:
     """The runner that the group's endings name, else the last one started before it."""
     named = next((e.runner for e in group.endings if e.runner), None)
@@ -140,15 +174,3 @@ def runner_of(server: ServerLog, group: Group) -> Runner | None:
     if before:
         return max(before, key=lambda r: line_of(r.started))
     return server.runners[0] if len(server.runners) == 1 else None
-
-
-def request_of(server: ServerLog, group: Group) -> LogRequest | None:
-    """The request that the group's endings name, else the one whose lines hold the group's first line."""
-    named = next((e.request for e in group.endings if e.request), None)
-    for request in server.requests:
-        if request.id == named:
-            return request
-    for request in server.requests:
-        if line_of(request.first) <= group.first <= line_of(request.last):
-            return request
-    return None

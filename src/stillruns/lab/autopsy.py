@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from stillruns.catalogue import load
+from stillruns.catalogue import literals, load
 from stillruns.collect import core_dump, logs
 from stillruns.judge import incident
 from stillruns.judge.incident import Knowledge
@@ -20,7 +20,7 @@ from stillruns.model.autopsy import Autopsy, Source
 from stillruns.model.backend import Runtime
 from stillruns.model.kernel_log import KernelEvent
 from stillruns.model.server_log import Ending, Note, ServerLog
-from stillruns.normalise.logs import llama_cpp_server
+from stillruns.normalise.logs import kernel, llama_cpp_server
 from stillruns.normalise.logs.prefilter import Prefilter
 from stillruns.normalise.logs.reader import visible
 from stillruns.normalise.logs.streams import (
@@ -57,6 +57,14 @@ def perform(paths: tuple[str, ...], stdin: BinaryIO) -> Autopsy:
     return conclude(whole, catalogue)
 
 
+def anchors() -> tuple[str, ...]:
+    """A literal of every way in which a rule or a pattern can match, and the kernel's."""
+    entries = [(p.regex, p.anchor) for p in load.patterns()]
+    entries += [(rule.regex, rule.anchor) for runtime in RUNTIMES for rule in load.grammar(runtime)]
+    found = {text for regex, anchor in entries for text in literals.of_regex(regex, anchor)}
+    return literals.smallest((*found, *kernel.ANCHORS))
+
+
 def knowledge(servers: tuple[ServerLog, ...] = ()) -> Knowledge:
     """The catalogue, as the judge wants it; without the parts that these servers have no use for."""
     patterns = {p.id: p for p in load.patterns()}
@@ -76,8 +84,8 @@ def conclude(whole: _Whole, catalogue: Catalogue) -> Autopsy:
     servers = [replace(server, id=f"srv{number}") for number, server in enumerate(servers)]
     supervisor = [entry for found in whole.found for entry in found.supervisor]
     servers = _supervised(servers, supervisor)
-    kernel: tuple[KernelEvent, ...] = tuple(event for found in whole.found for event in found.kernel)
-    incidents, notes = incident.judge(tuple(servers), kernel, knowledge(tuple(servers)))
+    events: tuple[KernelEvent, ...] = tuple(event for found in whole.found for event in found.kernel)
+    incidents, notes = incident.judge(tuple(servers), events, knowledge(tuple(servers)))
     warnings = [*whole.warnings, *(n for found in whole.found for n in found.notes)]
     warnings += [replace(n, text=f"{s.id}: {n.text}") for s in servers for n in s.notes]
     return Autopsy(tuple(whole.sources), tuple(servers), incidents, (*warnings, *notes))
@@ -87,6 +95,8 @@ def _log(entry: logs.LogInput, source: str, catalogue: Catalogue, whole: _Whole)
     splitter = Splitter(source, catalogue, default_openers(), lambda: f"srv{next(whole.ids)}")
     prefilter = Prefilter()
     for block in entry.blocks():
+        if entry.size > prefilter.whole and not prefilter.literals:
+            prefilter.literals = anchors()
         for line in prefilter.feed(block):
             splitter.take(line)
     for line in prefilter.end():

@@ -181,17 +181,24 @@ def judge_run(store: Store, run: str) -> RunResult:
     judged = Judged(store, run, start.plans, start.spec.backends, start.engines)
     for left in judged.left_open:
         judged.interrupted(left["trial"], left["cell"], "no end on record: running now, or its harness died")
+    return judged_run(start, judged)
+
+
+def judged_run(start: Opening, judged: Judged) -> RunResult:
+    """The result of a run whose trials are judged already."""
     cells = counting.table(start.plans, judged.verdicts)
     states = [experiment.state(p, judged.verdicts) for p in start.plans]
     return RunResult(
-        run=run,
+        run=judged.run,
         spec_sha256=start.spec.sha256,
         name=start.spec.name,
         question=start.spec.question,
         cells=cells,
         verdicts=tuple(judged.verdicts),
         warnings=tuple(_warnings(start, judged)),
-        claims=hypotheses.judge(freezing.posed(store, run, start.spec), observed(start, judged), known_issues()),
+        claims=hypotheses.judge(
+            freezing.posed(judged.store, judged.run, start.spec), observed(start, judged), known_issues()
+        ),
         complete=CellState.OPEN not in states,
         undecided=tuple(p.id for p, s in zip(start.plans, states, strict=True) if s is CellState.UNDECIDED),
     )

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from stillruns.act.models import synthetic
 from stillruns.act.runtimes.digests import digest_file
-from stillruns.errors import EnvironmentLacks, SpecError
+from stillruns.errors import EnvironmentLacks, FormatError, SpecError
+from stillruns.formats import gguf
 from stillruns.store.store import Store
 
 
@@ -38,8 +39,33 @@ def resolve(name: str, store: Store) -> ModelFile:
             f"no model file at {path}; give a GGUF file, or synth:llama?layers=4 for one made here"
         )
     try:
+        _whole(path)
         return ModelFile(
             name, str(path.resolve()), digest_file(path, store.cache_dir("digests")), path.stat().st_size
         )
     except PermissionError as error:
         raise EnvironmentLacks(f"the model {path} is not readable; run as a user who may read it") from error
+
+
+def _whole(path: Path) -> None:
+    """Every cell would fail in load with a model that is none, or that ends early, and none of them by its fault.
+
+    Other damage is left to the server: it may read what we cannot.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+
+        def read_at(offset: int, count: int) -> bytes:
+            file.seek(offset)
+            return file.read(count)
+
+        try:
+            missing = gguf.read(read_at, size).missing
+        except FormatError as error:
+            if error.offset != 0:
+                return
+            raise SpecError(f"the model {path} is no GGUF file: {error}; give one that llama.cpp can load") from error
+    if missing:
+        raise SpecError(
+            f"the model {path} ends {missing} bytes before its last tensor does; copy or download it again"
+        )

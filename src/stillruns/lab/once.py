@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
 from types import FrameType
 
@@ -35,15 +35,26 @@ from stillruns.store.store import Store
 from stillruns.store.view import encode_trial
 
 PROMPT = "List three facts about the sea."
+_LOOPBACK = {
+    **dict.fromkeys(("127.0.0.1", "localhost", "0.0.0.0"), "127.0.0.1"),  # noqa: S104
+    **dict.fromkeys(("::1", "::", "[::1]", "[::]"), "::1"),
+}
+"""Where a server answers on this machine, by the `--host` that it is given."""
+LOAD_SECONDS = 3600.0
+"""How long a user's own server may load: 40 GB from a slow disk are no hang, and Ctrl-C ends the wait."""
+Tell = Callable[[str], None]
 VERBOSITY = "LLAMA_ARG_LOG_VERBOSITY"
 """From b9246 on the load lines are printed at verbosity 4 only; older builds read no such variable."""
 
 
-def run(argv: tuple[str, ...], store: Store, *, keep_running: bool = False, as_is: bool = False) -> OnceResult:
+def run(
+    argv: tuple[str, ...], store: Store, tell: Tell, *, keep_running: bool = False, as_is: bool = False
+) -> OnceResult:
     """Start the command in the user's folder with the user's environment, wait, stop it, and judge what was seen.
 
     A llama-server gets one request once it is ready (unless `as_is` or `keep_running`) and is then stopped; anything
-    else, and a kept server, runs until it ends or Ctrl-C. Its output is shown on stderr as it comes.
+    else, and a kept server, runs until it ends or Ctrl-C. Its output is shown on stderr as it comes; `tell` gets a
+    sentence when no request can be sent.
     Raises EnvironmentLacks when it cannot be started, UsageError when its port is taken.
     """
     env = dict(os.environ)
@@ -51,7 +62,7 @@ def run(argv: tuple[str, ...], store: Store, *, keep_running: bool = False, as_i
     added: dict[str, str] = {}
     if command.program and not as_is and not command.verbose and "verbosity" not in command.asked:
         added[VERBOSITY] = "4"
-    ask = None if as_is or keep_running else _ask(command)
+    ask = None if as_is or keep_running else _ask(command, tell)
     body = {
         "form": "once",
         "name": command.program or argv[0].rsplit("/", 1)[-1],
@@ -77,7 +88,7 @@ def run(argv: tuple[str, ...], store: Store, *, keep_running: bool = False, as_i
                     trial=name,
                     run=identity,
                     ask=ask,
-                    timeouts=Timeouts(),
+                    timeouts=Timeouts(load=LOAD_SECONDS),
                     stop=stop,
                     echo=_echo,
                 )
@@ -119,16 +130,28 @@ def judged(store: Store, record: TrialRecord, body: Mapping[str, object]) -> Onc
     )
 
 
-def _ask(command: UserCommand) -> Ask | None:
-    """One small request to the user's server; None where it would not be answered (a key, another host)."""
-    host = command.asked.get("host", "127.0.0.1")
-    if not command.is_server or "api_key" in command.asked or host not in ("127.0.0.1", "localhost", "0.0.0.0"):  # noqa: S104
+def _ask(command: UserCommand, tell: Tell) -> Ask | None:
+    """One small request to the user's server; None, and a sentence, where it would not be answered."""
+    if not command.is_server:
         return None
-    port = command.number("port") or 8080
-    with socket.socket() as probe:
+    host = _LOOPBACK.get(command.asked.get("host", "127.0.0.1"))
+    port = command.number("port") if "port" in command.asked else 8080
+    why = ""
+    if "api_key" in command.asked:
+        why = "the server wants a key"
+    elif host is None:
+        why = f"it listens on {command.asked['host']} alone"
+    elif not port:
+        why = f"--port {command.asked['port']} does not tell where it listens"
+    if why or host is None or not port:
+        tell(f"no request is sent, since {why}: use the server as you like, and end it with Ctrl-C for the report")
+        return None
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((host, port))
+        except OverflowError:
+            raise UsageError(f"--port {port} is no port; give one from 1 to 65535") from None
         except OSError as error:
             raise UsageError(
                 f"port {port} is in use by another program, whose answers would be taken for this server's; "
@@ -143,7 +166,7 @@ def _ask(command: UserCommand) -> Ask | None:
         "return_tokens": True,
         "stream": True,
     }
-    return Ask(port, "/health", "/completion", body)
+    return Ask(port, "/health", "/completion", body, host)
 
 
 def _echo(kind: str, data: bytes) -> None:

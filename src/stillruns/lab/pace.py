@@ -28,8 +28,9 @@ class Pace:
         left = experiment.trials_left(self.plans, verdicts)
         if self.told == 0 and left:
             self.told = 1
+            cells = "1 cell" if len(counted) == 1 else f"{len(counted)} cells"
             return (
-                f"{len(counted)} cells, {left} trials to go; the first trial took {seconds:.1f} s, so expect about "
+                f"{cells}, {left} trials to go; the first trial took {seconds:.1f} s, so expect about "
                 f"{duration(left * seconds)} if they all take as long"
             )
         if self.told == 1 and every and left:
@@ -49,8 +50,8 @@ class Pace:
 
 
 def duration(seconds: float) -> str:
-    """`40 s`, `12 min`, `3.5 h`, `2.1 days`."""
+    """`1 s` (and for less), `40 s`, `12 min`, `3.5 h`, `2.1 days`."""
     for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"
+    return f"{max(1.0, seconds):.0f} s"

@@ -21,14 +21,17 @@ from stillruns.errors import Interrupted, UsageError
 from stillruns.judge import experiment
 from stillruns.lab import freezing, reference, verdict_digest
 from stillruns.lab.host import describe as describe_host
-from stillruns.lab.judging import Judged, judge_run
+from stillruns.lab.judging import Judged, judged_run, opening
 from stillruns.lab.pace import Pace
 from stillruns.lab.preparing import Prepared
 from stillruns.lab.progress import Progress
-from stillruns.model.cell_plan import CellPlan
+from stillruns.lab.unchanged import Unchanged
+from stillruns.model.cell_plan import CellPlan, CellState
 from stillruns.model.engine import Engine
 from stillruns.model.evidence import Evidence
+from stillruns.model.outcome import OutcomeKind
 from stillruns.model.run_result import RunResult
+from stillruns.model.spec import Timeouts
 from stillruns.model.trial import TrialRecord
 from stillruns.store.ids import run_id
 from stillruns.store.journal import Writer
@@ -49,6 +52,15 @@ class Run:
         self.began = time.monotonic()
         self.pace = Pace(prepared.plans)
         self.sampled = sampling.devices()
+        self.files = Unchanged(prepared)
+
+    @property
+    def complete(self) -> bool:
+        """Whether no cell is open and no trial was left without an end."""
+        judged = self.judged
+        return not judged.left_open and not any(
+            experiment.state(plan, judged.verdicts) is CellState.OPEN for plan in self.prepared.plans
+        )
 
     def go_on(self) -> None:
         """Run trials until every cell is decided, given up, or the time is spent."""
@@ -104,10 +116,11 @@ class Run:
             run=self.id,
             cell=cell,
             index=index,
-            timeouts=self.prepared.spec.timeouts,
+            timeouts=patient(self.prepared.spec.timeouts) if warming else self.prepared.spec.timeouts,
             environ=os.environ,
             sample_devices=self.sampled,
         )
+        self._same_files()
         self.writer.append("trial_started", self.id, {"trial": identity, "cell": cell, "index": index})
         spool = self.store.spool(identity)
         try:
@@ -115,11 +128,39 @@ class Run:
         except KeyboardInterrupt:
             self.writer.append("trial_interrupted", self.id, {"trial": identity, "cell": cell, "reason": "Ctrl-C"})
             raise
+        self._same_files({"trial": identity, "cell": cell})
         self.writer.append("trial_ended", self.id, {"trial": identity, "record": encode_trial(record)})
         self.judged.seen.add(identity)
         if warming:
             self.judged.take(record)
         return record
+
+    def _same_files(self, running: dict[str, object] | None = None) -> None:
+        """Stop when a file that defines the run has changed; the trial that was `running` then counts for nothing."""
+        changed = self.files.first_changed()
+        if not changed:
+            return
+        if running is not None:
+            reason = f"{changed} changed while it ran"
+            self.writer.append("trial_interrupted", self.id, {**running, "reason": reason})
+        self.writer.append("run_paused", self.id, {"reason": f"{changed} changed"})
+        raise UsageError(
+            f"{changed} changed while run {self.id} went on; put it back and run the same command to go on, "
+            "or start a new run with what is here now: --new"
+        )
+
+
+def patient(asked: Timeouts) -> Timeouts:
+    """Deadlines of a warming trial: never shorter than the defaults, since a driver that compiles may take a minute,
+    and a warming trial that is cut off leaves the cache cold for those that count."""
+    usual = msgspec.to_builtins(Timeouts())
+    given = msgspec.to_builtins(asked)
+    return Timeouts(**{name: max(seconds, given[name]) for name, seconds in usual.items()})
+
+
+def _whole(job: Run) -> int:
+    """Trials that have an end."""
+    return sum(v.outcome.kind is not OutcomeKind.INTERRUPTED for v in job.judged.verdicts)
 
 
 def shelf(store: Store) -> Put:
@@ -143,9 +184,7 @@ def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = Fal
         fate = "cannot be killed" if orphan in left else "was killed"
         progress.note(f"a process left over from trial {orphan.trial} (pid {orphan.pid}) {fate}")
     identity = _unfinished(prepared, store, new=new)
-    if identity is not None and not new and _complete(store, identity, prepared):
-        progress.note(f"run {identity} of this spec is complete already; --new runs it again")
-        return judge_run(store, identity)
+    resumed = identity is not None
     with store.writer() as writer:
         if identity is None:
             identity = run_id(datetime.now(timezone.utc), prepared.spec.sha256)
@@ -157,21 +196,24 @@ def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = Fal
                 progress.note(sentence)
         with store.hold(identity), _signals():
             job = Run(prepared, store, writer, identity, progress)
+            if resumed and job.complete:
+                progress.note(f"run {identity} of this spec is complete already; --new runs it again")
+                return judged_run(opening(store, identity), job.judged)
             _report_interrupted(job)
-            if job.judged.verdicts:
-                progress.note(f"going on with run {identity}: {len(job.judged.verdicts)} trials are there already")
+            if resumed:
+                progress.note(f"going on with run {identity}: {_whole(job)} trials are there already")
             try:
                 job.go_on()
             except KeyboardInterrupt:
                 writer.append("run_paused", identity, {"reason": "Ctrl-C"})
                 raise Interrupted(
-                    f"stopped by Ctrl-C; what ran is kept ({len(job.judged.verdicts)} trials), and the same command "
-                    "goes on from there"
+                    f"stopped by Ctrl-C; what ran is kept ({_whole(job)} trials), and the same command goes on from "
+                    "there"
                 ) from None
-            result = judge_run(store, identity)
+            result = judged_run(opening(store, identity), job.judged)
             body = {"trials": len(job.judged.verdicts), "version": __version__, "complete": result.complete}
             writer.append("run_ended", identity, {**body, "verdicts_sha256": verdict_digest.digest_of(result)})
-    return judge_run(store, identity)
+    return result
 
 
 def opening_record(prepared: Prepared) -> dict[str, object]:
@@ -217,10 +259,6 @@ def _unfinished(prepared: Prepared, store: Store, *, new: bool) -> str | None:
     if isinstance(model, dict) and model.get("sha256") != digest:
         raise UsageError(f"the model changed since run {last.run} of this spec; --new starts a new run with it")
     return last.run
-
-
-def _complete(store: Store, identity: str, prepared: Prepared) -> bool:
-    return judge_run(store, identity).complete
 
 
 def _report_interrupted(job: Run) -> None:

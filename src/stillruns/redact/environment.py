@@ -63,7 +63,7 @@ def redact_environment(environment: Mapping[str, str], redactor: Redactor) -> Re
         if not (name.startswith(PREFIXES) or name in NAMES):
             continue
         value = environment[name]
-        if _secret(name):
+        if secret_name(name):
             text = redact(value, redactor).text
             kept[name] = text if not text or TAG.fullmatch(text) else redactor.tag("secret", value)
         else:
@@ -77,9 +77,10 @@ def listed(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: environment[name]
         for name in sorted(environment)
-        if (name.startswith(PREFIXES) or name in NAMES) and not _secret(name)
+        if (name.startswith(PREFIXES) or name in NAMES) and not secret_name(name)
     }
 
 
-def _secret(name: str) -> bool:
+def secret_name(name: str) -> bool:
+    """Whether a variable is named like a secret: `HF_TOKEN`, but not `MAX_TOKENS`."""
     return bool(_SECRET_NAME.search(name)) and not _SPEAKS_OF_TOKENS.search(name)

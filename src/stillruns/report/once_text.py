@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+import dataclasses
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from stillruns.model.applied import Answer
 from stillruns.model.once_result import OnceResult
 from stillruns.model.outcome import OutcomeKind
-from stillruns.report.columns import visible
+from stillruns.report import pasteable
 from stillruns.report.numbers import rounded, significant
 
 LINES = 60
@@ -21,10 +21,11 @@ WIDTH = 240
 def markdown(result: OnceResult) -> str:
     """What was asked, what was applied, how it ended, and the lines that tell; never more than 60 lines."""
     lines = [f"### {headline(result)}", ""]
-    lines += ["```", *_wrapped(shlex.join(result.argv)), "```", ""]
-    program = f"{_code(result.program)} {visible(result.version)}".rstrip() if result.program else "no llama.cpp one"
+    lines += ["```", *_wrapped(pasteable.command(result.argv)), "```", ""]
+    version = pasteable.text(result.version)
+    program = f"{_code(result.program)} {version}".rstrip() if result.program else "no llama.cpp one"
     lines.append(f"- program: {program}")
-    lines += [f"- device listed: {visible(device)}" for device in result.devices[:6]]
+    lines += [f"- device listed: {pasteable.text(device)}" for device in result.devices[:6]]
     lines.append(f"- ended: {ending(result)}")
     if result.outcome.components:
         lines.append(f"- candidates: {', '.join(c.value for c in result.outcome.components)}")
@@ -39,11 +40,11 @@ def markdown(result: OnceResult) -> str:
             f"| {name} | {_cell(factor.asked)} | {factor.status.value} | {_cell(factor.got or factor.why)} |"
         )
     if result.applied.status is not Answer.YES:
-        lines += ["", f"Applied: **{result.applied.status.value}**: {visible(result.applied.why)}."]
+        lines += ["", f"Applied: **{result.applied.status.value}**: {pasteable.text(result.applied.why)}."]
     if result.explanation:
-        lines += ["", visible(result.explanation)]
+        lines += ["", pasteable.text(result.explanation)]
     if result.next_step:
-        lines += ["", f"Next: {visible(result.next_step).rstrip('.')}."]
+        lines += ["", f"Next: {pasteable.text(result.next_step).rstrip('.')}."]
     excerpts = _excerpts(result)
     lines += ["", "```", *excerpts, "```"] if excerpts else ["", "No line of its output tells more."]
     lines += ["", f"Evidence: `stillruns show {result.trial}`"]
@@ -59,7 +60,7 @@ def headline(result: OnceResult) -> str:
     layers = result.applied.factors.get("gpu_layers")
     placed = f"; layers asked {layers.asked}, applied {layers.got or 'unknown'}" if layers else ""
     fell = "; it ran on the CPU" if result.applied.status is Answer.NO and _on_cpu(result) else ""
-    return visible(f"{name}: {ended}{placed}{fell}")
+    return pasteable.text(f"{name}: {ended}{placed}{fell}")
 
 
 def ending(result: OnceResult) -> str:
@@ -68,14 +69,19 @@ def ending(result: OnceResult) -> str:
     if result.outcome.kind is not OutcomeKind.OK:
         text += f" in phase {result.outcome.phase.value}"
     if result.outcome.detail:
-        text += f" ({visible(result.outcome.detail)})"
+        text += f" ({pasteable.text(result.outcome.detail)})"
     text += f" after {result.seconds:.1f} s"
     return text + (", stopped by stillruns" if result.stopped_by_us else "")
 
 
 def document(result: OnceResult) -> dict[str, Any]:
-    """`stillruns.once/1` (docs/schemas/once.json)."""
-    body: dict[str, Any] = {"schema": "stillruns.once/1", **msgspec.to_builtins(result)}
+    """`stillruns.once/1` (docs/schemas/once.json). Without keys and tokens, since JSON is pasted as well."""
+    shown = dataclasses.replace(
+        result,
+        argv=pasteable.words(result.argv),
+        asked={k: v if k != "api_key" else pasteable.SECRET for k, v in result.asked.items()},
+    )
+    body: dict[str, Any] = {"schema": "stillruns.once/1", **msgspec.to_builtins(shown)}
     del body["refs"]
     body["excerpts"] = [{"ref": ref, "text": text} for ref, text in result.excerpts.items()]
     body["markdown"] = markdown(result)
@@ -102,21 +108,20 @@ def _on_cpu(result: OnceResult) -> bool:
 
 
 def _wrapped(text: str) -> list[str]:
-    clean = visible(text)
-    return [clean[i : i + WIDTH] for i in range(0, min(len(clean), 6 * WIDTH), WIDTH)]
+    return [text[i : i + WIDTH] for i in range(0, min(len(text), 6 * WIDTH), WIDTH)]
 
 
 def _excerpts(result: OnceResult) -> list[str]:
-    shown = [f"{ref} {visible(text)[:WIDTH]}" for ref, text in list(result.excerpts.items())[:EXCERPTS]]
+    shown = [f"{ref} {pasteable.text(text)[:WIDTH]}" for ref, text in list(result.excerpts.items())[:EXCERPTS]]
     return [line.replace("```", "'''") for line in shown]
 
 
 def _code(text: str) -> str:
-    return "`" + visible(text).replace("`", "'") + "`"
+    return "`" + pasteable.text(text).replace("`", "'") + "`"
 
 
 def _cell(text: str) -> str:
-    return visible(text).replace("|", "\\|")[:WIDTH]
+    return pasteable.text(text).replace("|", "\\|")[:WIDTH]
 
 
 def _bounded(lines: list[str]) -> list[str]:

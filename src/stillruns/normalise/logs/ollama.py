@@ -53,6 +53,7 @@ class Reader:
         """`rules` are the catalogue's for Ollama, which hold llama.cpp's too; `source` is what refs name (`s0`)."""
         self._id, self._name, self._source = id, name, source
         self._own = rule_table(tuple(rule for rule in rules if rule.runtime is Runtime.OLLAMA)).matcher()
+        self._gin = rule_table(tuple(rule for rule in rules if rule.anchor.startswith("[GIN]"))).matcher()
         self._llama = rule_table(tuple(rule for rule in rules if rule.runtime is Runtime.LLAMA_CPP)).matcher()
         self._patterns = pattern_table(patterns).matcher()
         self._state = OllamaState(source)
@@ -78,7 +79,7 @@ class Reader:
         if line.at and not state.at:
             state.at = line.at
         if "[GIN]" in text:
-            self._own_line(text, ref)
+            self._access_line(text, ref)
             return
         self._child_line(text, ref)
 
@@ -86,6 +87,13 @@ class Reader:
         """The stream has ended."""
         self._finish()
         return tuple(self._done)
+
+    def _access_line(self, text: str, ref: str) -> None:
+        """The most frequent line of all is tried against its own rules only."""
+        for rule, match in self._gin.matches(text):
+            event = Event(rule.event, match.groupdict(), ref, visible(text), rule.id)
+            ollama_events.take(self._state, event, rule.phase)
+            return
 
     def _own_line(self, text: str, ref: str) -> None:
         seen: set[str] = set()

@@ -224,6 +224,13 @@ def _access(state: OllamaState, event: Event) -> None:
     if fields["method"] != "POST" or path not in PATHS:
         state.texts.pop(event.ref, None)
         return
+    if len(state.requests) >= MAX_REQUESTS and fields["status"] == "200":
+        # kept nowhere: only counted, so that a journal of a million requests costs no more than its first thousands
+        state.requests_dropped += 1
+        state.access_line = int(event.ref.rpartition("L")[2])
+        state.phases.idle()
+        del state.texts[event.ref]
+        return
     taken = seconds(fields["duration"])
     begins, ends, started, ended = times(fields["date"], fields["time"], taken)
     request = Served(

@@ -35,7 +35,7 @@ PATHS = (
 )
 """Requests that need a runner."""
 
-RECENT = 64
+RECENT = 16
 """So many runners are looked back at: a request that outlives more than these stays undecided."""
 
 _PART = re.compile(r"([\d.]{1,20})(h|ms|m|µs|us|ns|s)")

@@ -60,7 +60,7 @@ def is_device(name: str) -> bool:
     return backend_of_device(name) not in (Backend.CPU, Backend.UNKNOWN) and "Host" not in name
 
 
-@dataclass
+@dataclass(eq=False)
 class Load:
     """What is known of one runner so far. `at` is its start in seconds of the host's clock (None: not told)."""
 

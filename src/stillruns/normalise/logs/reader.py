@@ -42,13 +42,14 @@ class Line:
 
     `text` is what a terminal would show: no colour codes, no control characters save tab. `torn` says that the
     line is not whole: it was longer than MAX_BYTES, lies at the cut of a bounded capture, or ends without a newline
-    (`unended`).
+    (`unended`). `beside` says that nothing speaks for it but that it stands just after a death.
     """
 
     number: int
     text: str
     torn: bool = False
     unended: bool = False
+    beside: bool = False
 
 
 def lines(data: bytes, cut: Cut | None = None) -> Iterator[Line]:

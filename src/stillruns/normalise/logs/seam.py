@@ -24,7 +24,7 @@ from typing import Protocol
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.server_log import LogLine, ServerLog
 
-WINDOW_LINES = 4000
+WINDOW_LINES = 1000
 """So many lines after a line of a death are delivered whatever they hold."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 _HEAD = re.compile(
     r"(?:time=(?P<time>[^ ]{1,40}) )?level=(?P<level>[A-Z+\-0-9]{1,12}) "
@@ -65,6 +66,7 @@ def plain(text: str) -> str:
     return _ESCAPE.sub(lambda m: " " if m[1] in "nrt" else m[1], text)
 
 
+@lru_cache(maxsize=4096)
 def local_seconds(time: str) -> float | None:
     """Seconds of a wall clock without its zone (`2026-03-07T01:26:44.767+09:00`), for comparing times of one host;
     None for anything else."""

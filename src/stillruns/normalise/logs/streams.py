@@ -122,6 +122,8 @@ class Splitter:
         key = f"{opened.unit}[{opened.pid}]" if opened.pid is not None else opened.unit
         stream = self._streams.get(key)
         if stream is None:
+            if line.beside:
+                return  # another program's line that stands near a death
             if len(self._streams) >= MAX_STREAMS:
                 self._left_out.add(key[:60]) if len(self._left_out) < 1000 else None
                 return

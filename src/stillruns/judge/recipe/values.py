@@ -1,0 +1,203 @@
+"""Whether a value is one that its reader takes, and what it does with it."""
+
+from __future__ import annotations
+
+import re
+
+from stillruns.judge.recipe.ground import Case, Option
+from stillruns.model.lint import ValueReading
+from stillruns.model.option_row import OptionRow, Semantics
+from stillruns.model.recipe import Item
+
+Answer = tuple[ValueReading | None, str]
+"""The verdict on a value, and its reason in one clause (empty where there is nothing to say)."""
+
+TRUTHY = ("on", "enabled", "true", "1")
+FALSEY = ("off", "disabled", "false", "0")
+"""What llama.cpp takes for yes and no (common/arg.cpp:1337-1343 at b11434)."""
+
+_INTEGER = re.compile(r"[+-]?\d+\Z")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z")
+_NAMED = re.compile(r"'([\w.+-]+)'")
+_GFX = re.compile(r"\d+\.\d+\.\d+\Z")
+_LOOKS_NO = ("0", "", "off", "false", "no", "n", "disabled")
+
+OK: Answer = (ValueReading.OK, "")
+UNKNOWN: Answer = (None, "")
+
+
+def flag(case: Case, option: Option, program: str, llama: bool) -> Answer:
+    """The value of a flag of a program."""
+    item = case.item
+    if item.joined and llama:
+        return (
+            ValueReading.NOT_ACCEPTED,
+            f"{program} takes the value as the next word: `{item.name}=...` is an unknown argument to it",
+        )
+    if item.dynamic:
+        return None, "the value is only known when the recipe runs, and lint runs nothing"
+    if option.takes_value and item.value is None:
+        if item.follows is None:
+            return ValueReading.NOT_ACCEPTED, "it needs a value and none follows"
+        return ValueReading.NOT_ACCEPTED, f"it needs a value and takes the next word, `{item.follows.text}`, as that"
+    if not option.takes_value:
+        if item.value is not None and llama:
+            return ValueReading.NOT_ACCEPTED, f"it takes no value; `{item.value}` is an unknown argument to {program}"
+        return None, ""
+    assert item.value is not None
+    return against(item.value, option)
+
+
+def against(value: str, option: Option) -> Answer:
+    """A value against the values that an option lists, or the kind that its placeholder names."""
+    if option.values:
+        parts = value.split(",") if option.repeat == "append" else [value]
+        synonyms = TRUTHY + FALSEY if {"on", "off"} <= set(option.values) else ()
+        bad = [part for part in parts if part not in option.values + synonyms]
+        if not bad:
+            return OK
+        return ValueReading.NOT_ACCEPTED, f"`{bad[0]}` is none of {', '.join(option.values)}"
+    words = _NAMED.findall(option.about)
+    if option.hint == "N":
+        if _INTEGER.match(value) or value in words:
+            return OK
+        if _NUMBER.match(value):
+            return (ValueReading.OK, "") if "." in option.default else UNKNOWN
+        head = re.match(r"[+-]?\d+", value)
+        if head:
+            return ValueReading.OTHER_MEANING, f"only the digits at its start are read: it counts as {head[0]}"
+        also = f" or {', '.join(words)}" if words else ""
+        return ValueReading.NOT_ACCEPTED, f"`{value}` is no number{also}"
+    if option.hint in ("N0,N1,N2,...", "<ts0/ts1/..>"):
+        bad = [part for part in re.split(r"[,/;]", value) if not _NUMBER.match(part)]
+        return (ValueReading.NOT_ACCEPTED, f"`{bad[0]}` is no number") if bad else OK
+    return UNKNOWN
+
+
+def argument_env(item: Item, option: Option, negative: bool) -> Answer:
+    """The value of a LLAMA_ARG_* variable: it goes through the handler of its flag (common/arg.cpp:786-810)."""
+    if negative:
+        if item.value in _LOOKS_NO:
+            return ValueReading.OTHER_MEANING, "set at all means off, whatever the value: this text does not undo it"
+        return OK
+    if item.value is None:
+        return UNKNOWN
+    if option.takes_value:
+        return against(item.value, option)
+    if option.negatives:
+        if item.value in TRUTHY + FALSEY:
+            return OK
+        return (
+            ValueReading.NOT_ACCEPTED,
+            f"`{item.value}` is neither yes nor no to llama.cpp, which stops with an error",
+        )
+    if item.value in TRUTHY:
+        return OK
+    return ValueReading.NO_EFFECT, f"only {', '.join(TRUTHY)} switch it on; `{item.value}` is passed over"
+
+
+def variable(item: Item, row: OptionRow) -> Answer:
+    """The value of an environment variable by the way its reader takes it."""
+    value = item.value
+    if value is None:
+        return None, "the value is only known when the recipe runs, and lint runs nothing" if item.dynamic else ""
+    accepted = tuple(part.strip() for part in row.values.split("|")) if "|" in row.values else ()
+    kind = row.semantics
+    if kind is Semantics.PRESENCE:
+        return presence(value)
+    if kind is Semantics.ATOI:
+        if not _INTEGER.match(value):
+            return ValueReading.OTHER_MEANING, f"`{value}` is no number and counts as 0"
+        return (ValueReading.OK, "") if not accepted or value in accepted else _not_in(value, accepted)
+    if kind is Semantics.INTEGER:
+        if not re.match(r"[+-]?(0x[0-9a-fA-F]+|\d+)\Z", value):
+            return ValueReading.NOT_ACCEPTED, f"`{value}` is no number"
+        return _default(value, row)
+    if kind is Semantics.ONE:
+        return OK if value == "1" else (ValueReading.NO_EFFECT, f"only 1 switches it on, not `{value}`")
+    if kind is Semantics.BOOL:
+        return _bool(value, row)
+    if kind is Semantics.ENUM and accepted:
+        return OK if value in accepted else _not_in(value, accepted)
+    if kind is Semantics.INDICES:
+        return indices(value, row)
+    if kind is Semantics.GFX:
+        return gfx(value)
+    return UNKNOWN
+
+
+def presence(value: str) -> Answer:
+    """A variable that is only tested for being there."""
+    if value.lower() in _LOOKS_NO:
+        shown = f"`{value}`" if value else "the empty text"
+        return (
+            ValueReading.OTHER_MEANING,
+            f"{shown} switches it ON: only being set counts; remove the line to turn it off",
+        )
+    return OK
+
+
+def _bool(value: str, row: OptionRow) -> Answer:
+    if value.lower() in ("0", "1", "true", "false", "t", "f", "yes", "no", "on", "off"):
+        return _default(value, row)
+    if row.owner == "ollama":
+        return ValueReading.OTHER_MEANING, f"Ollama takes a text that is no boolean, such as `{value}`, as true"
+    return ValueReading.NOT_ACCEPTED, f"`{value}` is neither 0 nor 1"
+
+
+def _default(value: str, row: OptionRow) -> Answer:
+    if value == row.default and value:
+        return ValueReading.NO_EFFECT, f"{value} is the default already"
+    return OK
+
+
+def _not_in(value: str, accepted: tuple[str, ...]) -> Answer:
+    return ValueReading.NOT_ACCEPTED, f"`{value}` is none of {', '.join(accepted)}"
+
+
+def indices(value: str, row: OptionRow) -> Answer:
+    """Device lists."""
+    parts = value.split(",")
+    vulkan = row.name == "GGML_VK_VISIBLE_DEVICES"
+    if value == "":
+        return (ValueReading.OK, "") if vulkan else (None, "an empty list is taken as unset by some readers")
+    if vulkan and value.startswith("-"):
+        return (
+            ValueReading.OTHER_MEANING,
+            "it is parsed as a huge index, which is invalid, and the whole backend is dropped: off, by accident",
+        )
+    bad = [part for part in parts if not re.match(r"-?\d+\Z|GPU-[0-9a-fA-F-]+\Z", part.strip())]
+    if bad:
+        return ValueReading.NOT_ACCEPTED, f"`{bad[0]}` is no index" + ("" if vulkan else " and no GPU-<uuid>")
+    if len(set(parts)) < len(parts):
+        return ValueReading.NOT_ACCEPTED, "an index stands there twice"
+    return OK
+
+
+def gfx(value: str) -> Answer:
+    """HSA_OVERRIDE_GFX_VERSION: MAJOR.MINOR.STEPPING in decimal (ROCr, libhsakmt/src/topology.c)."""
+    if _GFX.match(value):
+        return OK
+    if value.startswith("gfx"):
+        return ValueReading.NOT_ACCEPTED, f"`{value}` must be written as numbers with points, such as 9.0.6"
+    return ValueReading.NOT_ACCEPTED, f"`{value}` is not MAJOR.MINOR.STEPPING in decimal numbers"
+
+
+def repaired(item: Item, row: OptionRow) -> str:
+    """`HSA_OVERRIDE_GFX_VERSION=9.0.6` for `gfx906`: the two last characters are hexadecimal digits; else empty."""
+    found = re.fullmatch(r"gfx(\d{1,2})([0-9a-f])([0-9a-f])", item.value or "")
+    if row.semantics is not Semantics.GFX or not found:
+        return ""
+    return f"{item.name}={int(found.group(1))}.{int(found.group(2), 16)}.{int(found.group(3), 16)}"
+
+
+def cmake(value: str | None, row: OptionRow | None) -> Answer:
+    """ON, OFF and what CMake takes for them (if(), CMake's reference)."""
+    if value is None:
+        return UNKNOWN
+    if row is not None and row.semantics is Semantics.CMAKE and not re.search(r"TARGETS|_ARCH|PATH|DIR", row.name):
+        upper = value.upper()
+        if upper in ("ON", "OFF", "1", "0", "YES", "NO", "TRUE", "FALSE", "Y", "N"):
+            return OK
+        return ValueReading.NOT_ACCEPTED, f"`{value}` is neither ON nor OFF to CMake"
+    return UNKNOWN

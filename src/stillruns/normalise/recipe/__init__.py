@@ -1,0 +1,1 @@
+"""Recipes of every form, as items with places. Nothing here runs or opens anything."""

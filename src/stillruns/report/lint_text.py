@@ -1,0 +1,103 @@
+"""`lint` for a terminal: the verdicts that matter first, each with its place; then the corrected recipe."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from stillruns.model.lint import LintItem, LintResult
+
+WIDTH = 110
+
+
+def text(results: Sequence[LintResult], *, everything: bool = False) -> str:
+    """Plain text. Names that are read as written are one line each, or only counted unless `everything`."""
+    lines: list[str] = []
+    for result in results:
+        lines += _result(result, everything)
+    return "\n".join(lines) + "\n"
+
+
+def _result(result: LintResult, everything: bool) -> list[str]:
+    lines = [f"{result.recipe} ({result.form})"]
+    lines += [f"  against {a.name}: {a.how}{f' [{a.version}]' if a.version else ''}" for a in result.against]
+    bad = [item for item in result.items if not item.good]
+    fine = [item for item in result.items if item.good]
+    for item in bad:
+        lines += ["", *_item(item)]
+    if fine:
+        lines.append("")
+        if everything:
+            for item in fine:
+                lines += _item(item)
+        else:
+            shown = ", ".join(dict.fromkeys(_named(item) for item in fine))
+            lines += _wrapped(f"read as written ({len(fine)}): {shown}", "", "  ")
+    lines += ["", *[f"note: {clean(note)}" for note in result.notes]]
+    counts = Counter(item.verdict.value for item in result.items)
+    lines.append("; ".join(f"{count} {name}" for name, count in counts.most_common()) or "nothing to judge was found")
+    if result.corrected is not None:
+        lines += ["", "changes:"]
+        for edit in result.edits:
+            after = clean(edit.after) or "(nothing)"
+            lines += _wrapped(f"line {edit.line}: {clean(edit.before)} -> {after}: {clean(edit.why)}", "  ", "      ")
+        lines += ["", "corrected:", "", result.corrected.rstrip("\n")]
+        if result.still_open:
+            lines += [
+                "",
+                "left to you:",
+                *[row for text in result.still_open for row in _wrapped(clean(text), "  ", "      ")],
+            ]
+    lines.append("")
+    return lines
+
+
+def _named(item: LintItem) -> str:
+    return clean(
+        item.name if item.value is None else f"{item.name}={item.value}" if item.kind == "env" else item.name
+    )
+
+
+def _item(item: LintItem) -> list[str]:
+    value = f" {item.value}" if item.value is not None else ""
+    head = f"{item.said}: {item.name}{value}: {item.verdict.value}"
+    if item.value_verdict is not None:
+        head += f"; value: {item.value_verdict.value}"
+    lines = [clean(head)]
+    for label, content in (
+        ("why", item.why),
+        ("does", item.effect),
+        ("takes", item.accepts),
+        ("default", item.default),
+        ("since", item.since or ""),
+        ("until", item.until or ""),
+        ("use", item.use or ""),
+    ):
+        if content:
+            lines += _wrapped(f"{label}: {clean(content)}", "    ", "      ")
+    for cited in item.evidence:
+        source = f" ({clean(cited.source)})" if cited.kind == "catalogue" and cited.source else ""
+        lines += _wrapped(f"at {clean(cited.place)}: {clean(cited.text)}{source}", "    ", "      ")
+    return lines
+
+
+def _wrapped(content: str, first: str, following: str) -> list[str]:
+    """Words in lines of at most WIDTH characters; a longer word stands alone."""
+    lines: list[str] = []
+    row = first
+    for word in content.split(" "):
+        if len(row) + len(word) + 1 > WIDTH and row.strip():
+            lines.append(row.rstrip())
+            row = following
+        row += f"{word} "
+    return [*lines, row.rstrip()]
+
+
+def clean(content: str) -> str:
+    """Text from a recipe or a program, made safe for a terminal: control characters are shown, not sent."""
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in content)
+
+
+def exit_is_no(results: Iterable[LintResult]) -> bool:
+    """Whether any recipe holds a name that nothing reads, a value that is not taken, or a conflict."""
+    return any(not result.clean for result in results)

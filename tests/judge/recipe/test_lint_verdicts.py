@@ -1,0 +1,146 @@
+"""The promise: each name gets the verdict that its readers give it, each value its own, and none without a place."""
+
+from __future__ import annotations
+
+import pytest
+from lint_help import engine, judged, only, pair
+
+from stillruns.model.installed import Installed
+
+CASES = [
+    # recipe, name, verdict, value's verdict, part of use
+    ("export GGML_CUDA_P2P=0\n./llama-server", "GGML_CUDA_P2P", "presence only", "other meaning", ""),
+    ("export GGML_CUDA_P2P=1\n./llama-server", "GGML_CUDA_P2P", "presence only", "ok", ""),
+    ("HSA_OVERRIDE_GFX_VERSION_0=9.0.0 ollama serve", "HSA_OVERRIDE_GFX_VERSION_0", "wrong index", "no effect", "_1"),
+    ("HSA_OVERRIDE_GFX_VERSION_1=9.0.0 ollama serve", "HSA_OVERRIDE_GFX_VERSION_1", "read", "ok", ""),
+    ("HSA_OVERRIDE_GFX_VERSION=gfx906 ollama serve", "HSA_OVERRIDE_GFX_VERSION", "read", "not accepted", "=9.0.6"),
+    ("HSA_OVERRIDE_GFX_VERSION=gfx90c ollama serve", "HSA_OVERRIDE_GFX_VERSION", "read", "not accepted", "=9.0.12"),
+    ("export LLAMA_HIPBLAS=1\nllama-server", "LLAMA_HIPBLAS", "build-time only", "no effect", "-DGGML_HIP=1"),
+    ("export GGML_CUDA_NO_PEER_COPY=1\nllama-server", "GGML_CUDA_NO_PEER_COPY", "build-time only", "no effect", "-D"),
+    ("export AMDGPU_TARGETS=gfx906\nllama-server", "AMDGPU_TARGETS", "build-time only", "no effect", "-D"),
+    ("cmake -B b -DLLAMA_HIPBLAS=ON", "LLAMA_HIPBLAS", "renamed", "no effect", "GGML_HIP"),
+    ("cmake -B b -DGGML_HIPBLAS=ON", "GGML_HIPBLAS", "renamed", "no effect", "GGML_HIP"),
+    ("cmake -B b -DLLAMA_VULKAN=1", "LLAMA_VULKAN", "renamed", "no effect", "GGML_VULKAN"),
+    ("cmake -B b -DLLAMA_CUDA=1", "LLAMA_CUDA", "renamed", "ok", "GGML_CUDA"),
+    ("cmake -B b -DGGML_HIP=ON", "GGML_HIP", "read", "ok", ""),
+    ("cmake -B b -DGGML_HIP=maybe", "GGML_HIP", "read", "not accepted", ""),
+    ("cmake -B b -DGGML_VULCAN=ON", "GGML_VULCAN", "not found", "no effect", "GGML_VULKAN"),
+    ("make LLAMA_HIPBLAS=1", "LLAMA_HIPBLAS", "removed", "no effect", "cmake -B build -DGGML_HIP=ON"),
+    ("CMAKE_ARGS='-DLLAMA_HIPBLAS=on' pip install llama-cpp-python", "LLAMA_HIPBLAS", "renamed", "no effect", ""),
+    ("PYTORCH_HIP_ALLOC_CONF=a:b llama-server", "PYTORCH_HIP_ALLOC_CONF", "other program", "no effect", ""),
+    ("PYTORCH_CUDA_ALLOC_CONF=a:b python train.py", "PYTORCH_CUDA_ALLOC_CONF", "read", None, ""),
+    ("NCCL_P2P_DISABLE=1 llama-server", "NCCL_P2P_DISABLE", "other program", "no effect", ""),
+    ("OLLAMA_NUM_GPU=2 ollama serve", "OLLAMA_NUM_GPU", "never existed", "no effect", "num_gpu"),
+    ("OLLAMA_NOT_THERE=2 ollama serve", "OLLAMA_NOT_THERE", "never existed", "no effect", ""),
+    ("OLLAMA_RUNNERS_DIR=/x ollama serve", "OLLAMA_RUNNERS_DIR", "removed", "no effect", ""),
+    ("OLLAMA_VULKAN=1 ollama serve", "OLLAMA_VULKAN", "read", "ok", ""),
+    ("OLLAMA_FLASH_ATTENTION=maybe ollama serve", "OLLAMA_FLASH_ATTENTION", "read", "other meaning", ""),
+    ("OLLAMA_VULKAN=1 llama-server", "OLLAMA_VULKAN", "other program", "no effect", ""),
+    ("HIP_ENABLE_USERPTR_FOR_PAGED_MEM=1 main -ngl 1", "HIP_ENABLE_USERPTR_FOR_PAGED_MEM", "not found", "no effect",
+     "HSA_USERPTR_FOR_PAGED_MEM"),
+    ("GPU_SINGLE_ALLOC_PERCENT=100 llama-cli", "GPU_SINGLE_ALLOC_PERCENT", "read", "no effect", ""),
+    ("GGML_VK_VISIBLE_DEVICES=-1 llama-cli", "GGML_VK_VISIBLE_DEVICES", "read", "other meaning", ""),
+    ("GGML_VK_VISIBLE_DEVICES=0,x llama-cli", "GGML_VK_VISIBLE_DEVICES", "read", "not accepted", ""),
+    ("GGML_VK_VISIBLE_DEVICE=0 llama-cli", "GGML_VK_VISIBLE_DEVICE", "not found", "no effect",
+     "GGML_VK_VISIBLE_DEVICES"),
+    ("HSA_NOT_A_NAME=1 llama-cli", "HSA_NOT_A_NAME", "not found", "no effect", ""),
+    ("LLAMA_ARG_NO_KV_OFFLOAD=0 llama-server", "LLAMA_ARG_NO_KV_OFFLOAD", "presence only", "other meaning", ""),
+    ("LLAMA_ARG_NO_KV_OFFLOAD=1 llama-server", "LLAMA_ARG_NO_KV_OFFLOAD", "presence only", "ok", ""),
+    ("LLAMA_ARG_NO_MMAP=1 llama-server", "LLAMA_ARG_NO_MMAP", "renamed", "no effect", "LLAMA_ARG_LOAD_MODE=none"),
+    ("LLAMA_ARG_N_GPU_LAYERS=99 llama-server", "LLAMA_ARG_N_GPU_LAYERS", "read", "ok", ""),
+    ("LLAMA_ARG_KV_OFFLOAD=maybe llama-server", "LLAMA_ARG_KV_OFFLOAD", "read", "not accepted", ""),
+    ("./main -m x.gguf", "./main", "renamed", None, "llama-cli"),
+    ("./server -m x.gguf", "./server", "renamed", None, "llama-server"),
+    ("llama-cli --rocm-single-alloc", "--rocm-single-alloc", "never existed", None, ""),
+    ("llama-cli --no-mmap", "--no-mmap", "removed", None, "--load-mode none"),
+    ("llama-cli --low-vram", "--low-vram", "removed", None, "-nkvo"),
+    ("llama-cli -fa -ngl 9", "-fa", "read", "not accepted", ""),
+    ("llama-cli -fa on", "-fa", "read", "ok", ""),
+    ("llama-cli -fa", "-fa", "read", "not accepted", ""),
+    ("llama-cli --gpu_layers 9", "--gpu_layers", "read", "ok", ""),
+    ("llama-cli --gpu-layers=9", "--gpu-layers", "read", "not accepted", ""),
+    ("llama-cli -ngl many", "-ngl", "read", "not accepted", ""),
+    ("llama-cli -ngl $(nproc)", "-ngl", "read", None, ""),
+    ("llama-bench -c 4096", "-c", "other program", "no effect", ""),
+    ("llama-cli --port 8080", "--port", "other program", "no effect", ""),
+    ("llama-cli --bogus-flag 1", "--bogus-flag", "not found", None, ""),
+    ("llama-cli -ts 3,1", "-ts", "read", "ok", ""),
+    ("llama-cli -ts 3GB", "-ts", "read", "not accepted", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("recipe", "name", "verdict", "value", "use"), CASES, ids=[c[0][:60] for c in CASES])
+def test_by_the_catalogue(recipe: str, name: str, verdict: str, value: str | None, use: str) -> None:
+    """Without an installed build the newest release that the catalogue knows decides."""
+    item = only(recipe, name)
+    assert (item.verdict.value, item.value_verdict.value if item.value_verdict else None) == (verdict, value), (
+        item.why
+    )
+    assert use in (item.use or "")
+    assert item.evidence
+    assert all(cited.place and cited.kind for cited in item.evidence)
+
+
+HIP = engine(strings=("GGML_CUDA_P2P",), libraries=("libggml-hip.so", "libamdhip64.so.6", "libhsa-runtime64.so.1"))
+VULKAN = engine(strings=("GGML_VK_VISIBLE_DEVICES",), libraries=("libggml-vulkan.so", "libllama-common.so.0"))
+
+
+@pytest.mark.parametrize(
+    ("build", "recipe", "name", "verdict", "value"),
+    [
+        (HIP, "GGML_CUDA_P2P=0 llama-server", "GGML_CUDA_P2P", "presence only", "other meaning"),
+        (VULKAN, "GGML_CUDA_P2P=0 llama-server", "GGML_CUDA_P2P", "other program", "no effect"),
+        (VULKAN, "HSA_OVERRIDE_GFX_VERSION=9.0.0 ./server", "HSA_OVERRIDE_GFX_VERSION", "other program", "no effect"),
+        (VULKAN, "GGML_VK_VISIBLE_DEVICES=0 llama-server", "GGML_VK_VISIBLE_DEVICES", "read", "ok"),
+        (VULKAN, "GGML_VK_DISABLE_F16=1 llama-server", "GGML_VK_DISABLE_F16", "not found", "no effect"),
+        (VULKAN, "llama-server --no-mmap", "--no-mmap", "read", None),
+        (VULKAN, "llama-server --load-mode none", "--load-mode", "not found", None),
+        (VULKAN, "LLAMA_ARG_NO_MMAP=1 llama-server", "LLAMA_ARG_NO_MMAP", "presence only", "ok"),
+        (VULKAN, "LLAMA_ARG_NO_MLOCK=1 llama-server", "LLAMA_ARG_NO_MLOCK", "not found", "no effect"),
+        (VULKAN, "llama-server -ngl all", "-ngl", "read", "ok"),
+        (VULKAN, "./server -ngl 9", "-ngl", "read", "ok"),
+    ],
+)  # fmt: skip
+def test_by_the_installed_build(build: Installed, recipe: str, name: str, verdict: str, value: str | None) -> None:
+    """What is installed decides before the catalogue: its help, its files, the strings in them."""
+    item = only(recipe, name, build)
+    assert (item.verdict.value, item.value_verdict.value if item.value_verdict else None) == (verdict, value), (
+        item.why
+    )
+
+
+def test_string_is_cited_with_offset_and_symbol() -> None:
+    """A string citation says where it is and how the file can read the environment."""
+    places = {cited.kind: cited for cited in only("GGML_CUDA_P2P=1 llama-server", "GGML_CUDA_P2P", HIP).evidence}
+    assert places["string"].place == "/opt/libggml-hip.so@0x1000"
+    assert "getenv (@0x40)" in places["string"].text
+
+
+def test_deprecated_in_the_installed_build() -> None:
+    """Still read, but the build says what to use, and the catalogue until when it is."""
+    item = only("llama-server --no-mmap", "--no-mmap", VULKAN)
+    assert item.good
+    assert item.use == "--load-mode none"
+    assert "removed in (b10867, b10878]" in (item.until or "")
+    assert item.evidence[0].place == "llama-server --help:8"
+
+
+def test_config_file() -> None:
+    """Keys of config.ini are options; a build without the string reads no such file."""
+    text = "[*]\nn-gpu-layers = 99\nngl = many\nbogus = 1\nno-kv-offload = 2\n"
+    found = {i.name: pair(i) for i in judged(text, path="c.ini").items}
+    assert found == {
+        "n-gpu-layers": ("read", "ok"),
+        "ngl": ("read", "not accepted"),
+        "bogus": ("not found", None),
+        "no-kv-offload": ("read", "other meaning"),
+    }
+    item = only("[*]\nngl = 9\n", "ngl", VULKAN, path="c.ini")
+    assert pair(item) == ("not found", "no effect")
+
+
+def test_variables_of_the_shell_are_not_judged() -> None:
+    """PATH and its kind are none of lint's business, and that is said."""
+    result = judged("export PATH=/x LD_LIBRARY_PATH=/y FOO=1\nllama-server\n")
+    assert [item.name for item in result.items] == ["llama-server"]
+    assert "FOO, LD_LIBRARY_PATH, PATH" in result.notes[-1]

@@ -1,0 +1,3 @@
+#ifdef ENGINE_USE_GPU // want ENGINE_GPU
+int devices() { return 1; }
+#endif
