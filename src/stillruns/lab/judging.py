@@ -10,7 +10,8 @@ import msgspec
 
 from stillruns.catalogue.load import known_issues
 from stillruns.errors import UsageError
-from stillruns.judge import agreement, counting, experiment, hypotheses, quoting, verdict
+from stillruns.judge import agreement, counting, experiment, hypotheses, quoting, survival, verdict
+from stillruns.judge.matrix import covering_note
 from stillruns.lab import engines, freezing, observing, reading
 from stillruns.model.applied import Answer, Applied
 from stillruns.model.cell_plan import CellPlan, CellState
@@ -187,6 +188,9 @@ def judge_run(store: Store, run: str) -> RunResult:
 def judged_run(start: Opening, judged: Judged) -> RunResult:
     """The result of a run whose trials are judged already."""
     cells = counting.table(start.plans, judged.verdicts)
+    seen = observed(start, judged)
+    posed = freezing.posed(judged.store, judged.run, start.spec)
+    curves, ranks = survival.of_cells(seen)
     states = [experiment.state(p, judged.verdicts) for p in start.plans]
     return RunResult(
         run=judged.run,
@@ -196,9 +200,9 @@ def judged_run(start: Opening, judged: Judged) -> RunResult:
         cells=cells,
         verdicts=tuple(judged.verdicts),
         warnings=tuple(_warnings(start, judged)),
-        claims=hypotheses.judge(
-            freezing.posed(judged.store, judged.run, start.spec), observed(start, judged), known_issues()
-        ),
+        claims=hypotheses.judge(posed, seen, known_issues()),
+        survival=curves,
+        log_rank=ranks,
         complete=CellState.OPEN not in states,
         undecided=tuple(p.id for p, s in zip(start.plans, states, strict=True) if s is CellState.UNDECIDED),
     )
@@ -206,11 +210,12 @@ def judged_run(start: Opening, judged: Judged) -> RunResult:
 
 def observed(start: Opening, judged: Judged) -> tuple[ObservedCell, ...]:
     """The run's counted cells as hypotheses see them."""
-    host, model = start.body.get("host"), start.body.get("model")
+    host, model, others = (start.body.get(name) for name in ("host", "model", "models"))
     where = observing.Where(
         host=str(host.get("cpu", "")) if isinstance(host, dict) else "",
         model=start.spec.model,
         model_sha256=str(model.get("sha256", "")) if isinstance(model, dict) else "",
+        models={n: str(m.get("sha256")) for n, m in others.items()} if isinstance(others, dict) else {},
     )
     engines_of = {p.condition.backend_id: e for p in start.plans if (e := _engine_of(start, p)) is not None}
     return observing.cells(start.plans, judged.verdicts, judged.met, engines_of, where, judged.run)
@@ -237,6 +242,8 @@ def _warnings(start: Opening, judged: Judged) -> list[RunWarning]:
         if sentence:
             found.append(RunWarning("floor", f"{plan.id}: {sentence}"))
     cells = observed(start, judged)
+    covered = covering_note(start.spec, start.plans)
+    found += [RunWarning("covering", covered)] if covered else []
     found += [RunWarning("speed", text) for text in quoting.speeds(cells)]
     found += [RunWarning("block", text) for text in quoting.blocks(cells)]
     found += [RunWarning("hypotheses", text) for text in freezing.warnings(start.body)]

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from stillruns.judge import counting
@@ -37,6 +37,8 @@ class Where:
     host: str
     model: str
     model_sha256: str
+    models: Mapping[str, str] = field(default_factory=dict)
+    """Digests of a model axis's files by name."""
 
 
 def met(store: Store, record: TrialRecord) -> Met:
@@ -125,7 +127,8 @@ def _cell(
 
 
 def _factors(condition: Condition, engine: Engine | None, where: Where) -> dict[str, str | None]:
-    model = condition.model if condition.axes.get("model") else where.model
+    named = str(condition.axes.get("model", ""))
+    model = named or where.model
     factors: dict[str, str | None] = {
         "backend": condition.backend.value,
         "layers": str(condition.gpu_layers),
@@ -135,7 +138,7 @@ def _factors(condition: Condition, engine: Engine | None, where: Where) -> dict[
         "side": condition.backend_id,
         "device": _device(condition, engine),
         "build": _digest([engine.sha256, sorted(engine.libraries.items())]) if engine else None,
-        "model_file": where.model_sha256 if not condition.axes.get("model") else model,
+        "model_file": where.models.get(named) if named else where.model_sha256,
         "host": where.host,
         "cpu path": " ".join(sorted(k for k, v in engine.system_info.items() if v == "1")) if engine else None,
         "prompt": _digest(condition.prompt),

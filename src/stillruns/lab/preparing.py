@@ -37,6 +37,12 @@ class Prepared:
     shaders: Path
     lacking: dict[str, str]
     probes: dict[str, tuple[Evidence, ...]]
+    models: dict[str, ModelFile] = dataclasses.field(default_factory=dict)
+    """The files of a model axis by the names that the spec gives them."""
+
+    def model_of(self, condition: Condition) -> ModelFile | None:
+        """The model file of a condition."""
+        return next((m for m in self.models.values() if m.path == condition.model), self.model)
 
     def engine_of(self, condition: Condition) -> Engine | None:
         """The engine that runs a condition; a reference uses the binary that its condition names."""
@@ -68,6 +74,7 @@ def prepare(spec: Spec, store: Store, progress: Progress, environ: Mapping[str, 
     if not usable:
         raise EnvironmentLacks("; ".join(f"{name}: {why}" for name, why in lacking.items()))
     model = resolve(spec.model, store) if needs_model else None
+    models = {str(n): resolve(str(n), store) for n in spec.axes.get("model", ())} if needs_model else {}
     shaders = store.cache_dir("shaders")
     ready = dataclasses.replace(
         spec,
@@ -76,13 +83,22 @@ def prepare(spec: Spec, store: Store, progress: Progress, environ: Mapping[str, 
     )
     return Prepared(
         spec=spec,
-        plans=experiment.cells(ready),
+        plans=tuple(_with_file(plan, models) for plan in experiment.cells(ready)),
         engines=found,
         model=model,
         shaders=shaders,
         lacking=lacking,
         probes=evidence,
+        models=models,
     )
+
+
+def _with_file(plan: CellPlan, models: Mapping[str, ModelFile]) -> CellPlan:
+    """A model axis names models; a trial needs the file."""
+    found = models.get(plan.condition.model)
+    if found is None:
+        return plan
+    return dataclasses.replace(plan, condition=dataclasses.replace(plan.condition, model=found.path))
 
 
 def _with_shaders(backend: BackendSpec, shaders: Path) -> BackendSpec:

@@ -227,6 +227,7 @@ def opening_record(prepared: Prepared) -> dict[str, object]:
             "plans": prepared.plans,
             "engines": prepared.engines,
             "model": prepared.model,
+            "models": prepared.models,
             "lacking": prepared.lacking,
             "probes": prepared.probes,
             "host": describe_host(),
@@ -256,7 +257,10 @@ def _unfinished(prepared: Prepared, store: Store, *, new: bool) -> str | None:
             )
     model = last.body.get("model")
     digest = prepared.model.sha256 if prepared.model else None
-    if isinstance(model, dict) and model.get("sha256") != digest:
+    others = last.body.get("models")
+    was_files = {n: m.get("sha256") for n, m in others.items()} if isinstance(others, dict) else {}
+    moved = was_files != {n: m.sha256 for n, m in prepared.models.items()}
+    if moved or (isinstance(model, dict) and model.get("sha256") != digest):
         raise UsageError(f"the model changed since run {last.run} of this spec; --new starts a new run with it")
     return last.run
 

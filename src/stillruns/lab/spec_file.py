@@ -52,6 +52,7 @@ class _Experiment(_Table):
     reference: str = "cpu"
     order_seed: int = 0
     warm: bool = True
+    cover: str = "auto"
 
 
 class _Backend(_Table):
@@ -137,7 +138,7 @@ def parse(text: str, path: Path) -> Spec:
         path=str(path),
         **{
             name: getattr(document.experiment, name)
-            for name in "seed predict context batch ubatch threads flash_attention reference order_seed warm".split()
+            for name in "seed predict context batch ubatch threads flash_attention reference order_seed warm cover".split()
         },
     )
     _check(spec, path)
@@ -281,7 +282,7 @@ def _flatten(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-AXES = ("context", "batch", "ubatch", "threads", "flash_attention", "predict", "seed", "device")
+AXES = ("context", "batch", "ubatch", "threads", "flash_attention", "predict", "seed", "device", "model")
 """Axes besides gpu_layers and env.NAME that vary a field of the condition; `arg.--FLAG` adds a flag with a value."""
 
 
@@ -297,7 +298,7 @@ def _axes(table: dict[str, Any], path: Path) -> dict[str, tuple[AxisValue, ...]]
             raise SpecError(f"{path}: matrix.{name} may hold texts, numbers and true/false only")
         if name.startswith(("env.", "arg.")):
             refuse_taken(name[4:], f"{path}: matrix")
-        axes[name] = tuple(values)
+        axes[name] = tuple(_model(str(v), path) for v in values) if name == "model" else tuple(values)
     return axes
 
 
@@ -311,6 +312,8 @@ def _check(spec: Spec, path: Path) -> None:
             raise SpecError(f"{path}: backend id {identity!r} is given twice")
     if spec.reference not in ("cpu", "none"):
         raise SpecError(f"{path}: experiment.reference is {spec.reference!r}; give 'cpu' or 'none'")
+    if spec.cover not in ("auto", "whole", "pairwise"):
+        raise SpecError(f"{path}: experiment.cover is {spec.cover!r}; give 'auto', 'whole' or 'pairwise'")
     if spec.flash_attention not in ("on", "off", "auto"):
         raise SpecError(f"{path}: experiment.flash_attention is {spec.flash_attention!r}; give 'on', 'off' or 'auto'")
     least = {"predict": 1, "context": 8, "batch": 1, "ubatch": 1, "threads": 1}

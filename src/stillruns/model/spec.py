@@ -98,6 +98,7 @@ class Spec:
     reference: str = "cpu"
     order_seed: int = 0
     warm: bool = True
+    cover: str = "auto"
     stop: StopRule = StopRule()
     timeouts: Timeouts = Timeouts()
     hypotheses: tuple[HypothesisSpec, ...] = ()

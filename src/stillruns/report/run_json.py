@@ -27,6 +27,8 @@ def document(result: RunResult) -> dict[str, Any]:
         "trials": [_trial(verdict) for verdict in result.verdicts],
         "claims": [claims_json.entry(claim) for claim in result.claims],
         "warnings": [msgspec.to_builtins(w) for w in result.warnings],
+        "survival": [msgspec.to_builtins(curve) for curve in result.survival],
+        "log_rank": [msgspec.to_builtins(test) for test in result.log_rank],
     }
     clean = rounded({key: value for key, value in body.items() if key != "claims"})
     assert isinstance(clean, dict)

@@ -21,6 +21,7 @@ def text(result: RunResult, *, trials: bool = False) -> str:
     if result.question:
         lines.append(visible(result.question))
     lines += ["", *table(result.cells)]
+    lines += survival(result)
     lines += ["", *claims_text.short(result.claims)] if result.claims else []
     if trials:
         lines += ["", *trial_lines(result)]
@@ -30,6 +31,21 @@ def text(result: RunResult, *, trials: bool = False) -> str:
         lines.append("incomplete: run the same spec again to go on where it stopped")
     lines.append("evidence: stillruns report --trials lists the trials, stillruns show TRIAL shows one")
     return "\n".join(lines) + "\n"
+
+
+def survival(result: RunResult) -> list[str]:
+    """How long runs lived, where some died after their first token."""
+    lines = []
+    for found in result.survival:
+        steps = ", ".join(f"{s.survival:.2f} after {s.at:g} ({s.died} of {s.at_risk})" for s in found.curve[:6])
+        more = f", {len(found.curve) - 6} more" if len(found.curve) > 6 else ""
+        healthy = f"{found.censored} of {found.runs} ended healthy by {found.longest:g} {found.unit}"
+        lines.append(f"survival {found.cell}: {steps + more + '; ' if steps else ''}{healthy}")
+    lines += [
+        f"log-rank {test.left} against {test.right}: p = {test.p:.2g} on {test.deaths} deaths"
+        for test in result.log_rank
+    ]
+    return ["", *lines] if lines else []
 
 
 def table(cells: Sequence[Cell]) -> list[str]:
