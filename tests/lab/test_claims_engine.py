@@ -79,3 +79,55 @@ def test_an_undecided_cell_is_no_complete_job(tmp_path: Path) -> None:
     document = json.loads(ended.stdout)
     assert document["undecided"] == ["backend=cpu,gpu_layers=none"]
     assert document["cells"][0]["applied"] < 3
+
+
+@pytest.mark.engine
+def test_epochs_share_a_server(tmp_path: Path) -> None:
+    """One server is asked three times; the trial counts once, with the tokens of all three."""
+    spec, store = tmp_path / "s.toml", tmp_path / "store"
+    spec.write_text(
+        SPEC.split("[stop]")[0].replace('reference = "none"', 'reference = "none"\nepochs = 3')
+        + "[stop]\ntrials = 1\n"
+    )
+    ended = stillruns("run", str(spec), "--json", "--store", str(store))
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["cells"][0]["applied"] == 1
+    with open_store(store) as opened:
+        record = next(r.body["record"] for r in opened.records(kind="trial_ended"))
+    assert isinstance(record, dict)
+    assert [e["tokens_seen"] for e in (*record["more"], record["exchange"])] == [4, 4, 4]
+
+
+@pytest.mark.engine
+@pytest.mark.vulkan
+@pytest.mark.slow
+def test_distributions_are_checked_on_the_twin(tmp_path: Path) -> None:
+    """Teacher forcing on the F16 twin: a healthy Vulkan is within the floor's rounding, and enters no rate."""
+    spec, store = tmp_path / "s.toml", tmp_path / "store"
+    spec.write_text(
+        """
+[experiment]
+name = "t"
+model = "synth:llama?layers=2&type=Q8_0"
+predict = 6
+context = 128
+check = true
+warm = false
+[[backend]]
+id = "vulkan"
+env = { GGML_VK_VISIBLE_DEVICES = "0" }
+[matrix]
+gpu_layers = [1]
+[stop]
+trials = 1
+"""
+    )
+    ended = stillruns("run", str(spec), "--json", "--store", str(store))
+    assert ended.returncode == 0, ended.stderr
+    document = json.loads(ended.stdout)
+    jsonschema.validate(document, json.loads((ROOT / "docs/schemas/run.json").read_text()))
+    check = document["checks"][0]
+    assert check["verdict"] in ("same", "floor ok"), check["why"]
+    assert "type=F16" in check["model"]
+    assert check["seen"]["positions"] == 6
+    assert document["cells"][-1]["trials"] == 1

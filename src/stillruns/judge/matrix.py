@@ -15,7 +15,7 @@ from stillruns.model.cell_plan import CellPlan
 from stillruns.model.condition import Condition, Layers
 from stillruns.model.spec import AxisValue, BackendSpec, Spec
 
-_NUMBERS = ("context", "batch", "ubatch", "threads", "predict", "seed")
+_NUMBERS = ("context", "batch", "ubatch", "threads", "predict", "seed", "epochs")
 _QUESTION = ("predict", "seed", "model")
 """Axes that change what is asked, and so what the right answer is: each value has a reference of its own."""
 
@@ -117,6 +117,7 @@ def _condition(spec: Spec, backend: BackendSpec, layers: Layers, axes: dict[str,
         args=backend.args,
         prefix=backend.prefix,
         axes=dict(axes),
+        epochs=spec.epochs,
     )
     for name, value in axes.items():
         condition = _with_axis(condition, name, value)

@@ -12,7 +12,7 @@ from stillruns.catalogue.load import known_issues
 from stillruns.errors import UsageError
 from stillruns.judge import agreement, counting, experiment, hypotheses, quoting, survival, verdict
 from stillruns.judge.matrix import covering_note
-from stillruns.lab import engines, freezing, observing, reading
+from stillruns.lab import checking, engines, freezing, observing, reading
 from stillruns.model.applied import Answer, Applied
 from stillruns.model.cell_plan import CellPlan, CellState
 from stillruns.model.engine import Engine
@@ -43,20 +43,29 @@ class Judged:
     seen: set[str] = field(default_factory=set)
     left_open: tuple[dict[str, str], ...] = ()
     faults: list[str] = field(default_factory=list)
+    twin: str = ""
+    checked: dict[str, checking.Checked] = field(default_factory=dict)
     met: dict[str, observing.Met] = field(default_factory=dict)
-    _answers: dict[str, Answered] = field(default_factory=dict)
+    answers: dict[str, Answered] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Read what is on record already."""
         started: dict[str, dict[str, str]] = {}
         for record in self.store.records(run=self.run):
             body = record.body
-            if record.kind == "trial_started":
+            if record.kind == "run_started":
+                twin = body.get("twin")
+                self.twin = str(twin.get("path", "")) if isinstance(twin, dict) else ""
+            elif record.kind == "trial_started":
                 started[str(body["trial"])] = {"trial": str(body["trial"]), "cell": str(body["cell"])}
                 self.seen.add(str(body["trial"]))
             elif record.kind == "trial_ended":
                 started.pop(str(body["trial"]), None)
-                self.take(decode_trial(body["record"]))
+                ended = decode_trial(body["record"])
+                if ended.cell.startswith(checking.PREFIX):
+                    self.take_check(ended)
+                else:
+                    self.take(ended)
             elif record.kind == "trial_interrupted":
                 started.pop(str(body["trial"]), None)
                 self._interrupted(str(body["trial"]), str(body["cell"]), str(body.get("reason", "")))
@@ -67,6 +76,15 @@ class Judged:
     def plan_of(self, cell: str) -> CellPlan | None:
         """The plan of a cell id; None for a cell that the spec does not have."""
         return next((p for p in self.plans if p.id == cell), None)
+
+    def take_check(self, record: TrialRecord) -> None:
+        """Read a check: it has no verdict of its own."""
+        self.seen.add(record.trial)
+        plan = self.plan_of(record.cell.removeprefix(checking.PREFIX))
+        engine = engines.choose(plan.condition, self.backends, self.engines) if plan else None
+        if plan is not None and self.twin:
+            plan = dataclasses.replace(plan, condition=dataclasses.replace(plan.condition, model=self.twin))
+        self.checked[record.cell] = checking.read(self.store, record, plan, engine)
 
     def take(self, record: TrialRecord) -> TrialVerdict:
         """Judge one more trial and add it."""
@@ -103,13 +121,13 @@ class Judged:
             read.facts,
             record,
             read.answered,
-            self._answers.get(compared.id) if compared else None,
+            self.answers.get(compared.id) if compared else None,
             self.floor(plan),
         )
         judged = dataclasses.replace(judged, cell=cell)
         self.met[record.trial] = observing.met(self.store, record)
         if plan.is_reference and isinstance(read.answered, Answered) and judged.passed:
-            self._answers[plan.id] = read.answered
+            self.answers[plan.id] = read.answered
         return judged
 
     def floor(self, plan: CellPlan) -> Floor | None:
@@ -117,12 +135,12 @@ class Judged:
         other = experiment.floor_plan(plan, self.plans)
         if other is None or other.id == plan.id:
             return None
-        first, second = self._answers.get(other.reference), self._answers.get(other.id)
+        first, second = self.answers.get(other.reference), self.answers.get(other.id)
         return agreement.measure_floor(first, second) if first and second else None
 
     def _interrupted(self, trial: str, cell: str, reason: str) -> None:
         self.seen.add(trial)
-        if cell.startswith("warming:"):
+        if cell.startswith(("warming:", checking.PREFIX)):
             return
         self.verdicts.append(
             TrialVerdict(
@@ -201,6 +219,7 @@ def judged_run(start: Opening, judged: Judged) -> RunResult:
         verdicts=tuple(judged.verdicts),
         warnings=tuple(_warnings(start, judged)),
         claims=hypotheses.judge(posed, seen, known_issues()),
+        checks=checking.judge(start.plans, judged.checked, judged.answers, _checked_model(start)),
         survival=curves,
         log_rank=ranks,
         complete=CellState.OPEN not in states,
@@ -219,6 +238,11 @@ def observed(start: Opening, judged: Judged) -> tuple[ObservedCell, ...]:
     )
     engines_of = {p.condition.backend_id: e for p in start.plans if (e := _engine_of(start, p)) is not None}
     return observing.cells(start.plans, judged.verdicts, judged.met, engines_of, where, judged.run)
+
+
+def _checked_model(start: Opening) -> str:
+    twin = start.body.get("twin")
+    return str(twin.get("name")) if isinstance(twin, dict) else start.spec.model
 
 
 def _engine_of(start: Opening, plan: CellPlan) -> Engine | None:
@@ -242,6 +266,14 @@ def _warnings(start: Opening, judged: Judged) -> list[RunWarning]:
         if sentence:
             found.append(RunWarning("floor", f"{plan.id}: {sentence}"))
     cells = observed(start, judged)
+    if any(v.agreement is not None and v.counts for v in judged.verdicts):
+        told = checking.note(
+            start.spec.model,
+            observing.quantisation(start.spec.model),
+            checked=start.spec.check,
+            twin=isinstance(start.body.get("twin"), dict),
+        )
+        found += [RunWarning("output", told)] if told else []
     covered = covering_note(start.spec, start.plans)
     found += [RunWarning("covering", covered)] if covered else []
     found += [RunWarning("speed", text) for text in quoting.speeds(cells)]

@@ -50,7 +50,7 @@ def met(store: Store, record: TrialRecord) -> Met:
             order=_seconds(record.started),
             measured=_first_sample(store, record),
         ),
-        record.exchange.tokens_seen if record.exchange else 0,
+        sum(exchange.tokens_seen for exchange in record.exchanges),
     )
 
 

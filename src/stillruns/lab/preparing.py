@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from stillruns.errors import EnvironmentLacks
 from stillruns.judge import experiment
-from stillruns.lab import engines
+from stillruns.lab import engines, observing
 from stillruns.lab.models import ModelFile, resolve
 from stillruns.lab.progress import Progress
 from stillruns.model.backend import Runtime
@@ -37,6 +38,8 @@ class Prepared:
     shaders: Path
     lacking: dict[str, str]
     probes: dict[str, tuple[Evidence, ...]]
+    twin: ModelFile | None = None
+    """The model in F16, where checks are asked for and there is one."""
     models: dict[str, ModelFile] = dataclasses.field(default_factory=dict)
     """The files of a model axis by the names that the spec gives them."""
 
@@ -90,7 +93,20 @@ def prepare(spec: Spec, store: Store, progress: Progress, environ: Mapping[str, 
         lacking=lacking,
         probes=evidence,
         models=models,
+        twin=_twin(spec, store) if needs_model and spec.check else None,
     )
+
+
+def _twin(spec: Spec, store: Store) -> ModelFile | None:
+    """What `twin` names; a synthetic model of another type has one by itself, unless models are an axis."""
+    if spec.twin:
+        return resolve(spec.twin, store)
+    if not spec.model.startswith("synth:") or "model" in spec.axes:
+        return None
+    kind = observing.quantisation(spec.model)
+    if kind in (None, "F16"):
+        return None
+    return resolve(re.sub(r"type=\w+", "type=F16", spec.model), store)
 
 
 def _with_file(plan: CellPlan, models: Mapping[str, ModelFile]) -> CellPlan:

@@ -19,7 +19,7 @@ from stillruns.act.runtimes import adapters
 from stillruns.act.trial import Put
 from stillruns.errors import Interrupted, UsageError
 from stillruns.judge import experiment
-from stillruns.lab import freezing, reference, verdict_digest
+from stillruns.lab import checking, freezing, reference, verdict_digest
 from stillruns.lab.host import describe as describe_host
 from stillruns.lab.judging import Judged, judged_run, opening
 from stillruns.lab.pace import Pace
@@ -58,8 +58,10 @@ class Run:
     def complete(self) -> bool:
         """Whether no cell is open and no trial was left without an end."""
         judged = self.judged
-        return not judged.left_open and not any(
-            experiment.state(plan, judged.verdicts) is CellState.OPEN for plan in self.prepared.plans
+        return (
+            not judged.left_open
+            and not self._checks()
+            and not any(experiment.state(plan, judged.verdicts) is CellState.OPEN for plan in self.prepared.plans)
         )
 
     def go_on(self) -> None:
@@ -79,6 +81,17 @@ class Run:
             else:
                 self.writer.append("reference_reused", self.id, kept)
                 self.judged.take_reused(kept)
+        for check in self._checks():
+            self.progress.note(f"checking the distributions of {check.id.removeprefix('check:')}")
+            self.judged.take_check(self._execute(check, warming=False))
+
+    def _checks(self) -> list[CellPlan]:
+        """The teacher-forced checks that are left."""
+        if not self.prepared.spec.check:
+            return []
+        twin = self.prepared.twin.path if self.prepared.twin else ""
+        found = checking.needed(self.prepared.plans, self.judged.verdicts, self.judged.answers, twin)
+        return [plan for plan in found if plan.id not in self.judged.checked]
 
     def _warm(self) -> None:
         """One uncounted trial a cold shader cache: compiling shaders is not what a trial measures."""
@@ -228,6 +241,7 @@ def opening_record(prepared: Prepared) -> dict[str, object]:
             "engines": prepared.engines,
             "model": prepared.model,
             "models": prepared.models,
+            "twin": prepared.twin,
             "lacking": prepared.lacking,
             "probes": prepared.probes,
             "host": describe_host(),

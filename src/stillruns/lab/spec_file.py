@@ -53,6 +53,9 @@ class _Experiment(_Table):
     order_seed: int = 0
     warm: bool = True
     cover: str = "auto"
+    epochs: int = 1
+    check: bool = False
+    twin: str = ""
 
 
 class _Backend(_Table):
@@ -135,10 +138,11 @@ def parse(text: str, path: Path) -> Spec:
         stop=_stop(document.stop, path),
         timeouts=Timeouts(**msgspec.structs.asdict(document.timeouts)),
         hypotheses=hypothesis_file.check(document.hypothesis, str(path)),
+        twin=_model(document.experiment.twin, path) if document.experiment.twin else "",
         path=str(path),
         **{
             name: getattr(document.experiment, name)
-            for name in "seed predict context batch ubatch threads flash_attention reference order_seed warm cover".split()
+            for name in "seed predict context batch ubatch threads flash_attention reference order_seed warm cover epochs check".split()
         },
     )
     _check(spec, path)
@@ -282,7 +286,7 @@ def _flatten(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-AXES = ("context", "batch", "ubatch", "threads", "flash_attention", "predict", "seed", "device", "model")
+AXES = ("context", "batch", "ubatch", "threads", "flash_attention", "predict", "seed", "device", "model", "epochs")
 """Axes besides gpu_layers and env.NAME that vary a field of the condition; `arg.--FLAG` adds a flag with a value."""
 
 
@@ -316,7 +320,7 @@ def _check(spec: Spec, path: Path) -> None:
         raise SpecError(f"{path}: experiment.cover is {spec.cover!r}; give 'auto', 'whole' or 'pairwise'")
     if spec.flash_attention not in ("on", "off", "auto"):
         raise SpecError(f"{path}: experiment.flash_attention is {spec.flash_attention!r}; give 'on', 'off' or 'auto'")
-    least = {"predict": 1, "context": 8, "batch": 1, "ubatch": 1, "threads": 1}
+    least = {"predict": 1, "context": 8, "batch": 1, "ubatch": 1, "threads": 1, "epochs": 1}
     for name, low in least.items():
         if getattr(spec, name) < low:
             raise SpecError(f"{path}: experiment.{name} must be at least {low}")

@@ -43,3 +43,7 @@ class Condition:
     prefix: tuple[str, ...] = ()
     axes: dict[str, str | int | float | bool] = field(default_factory=dict)
     is_reference: bool = False
+    epochs: int = 1
+    """How often one server is asked, again and again."""
+    forced: tuple[int, ...] = ()
+    """Teacher forcing: the reference's tokens; one request a position asks what comes after each prefix of them."""

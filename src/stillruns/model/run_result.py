@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from stillruns.model.cell import Cell
 from stillruns.model.claim import Claim
+from stillruns.model.divergence import Check
 from stillruns.model.survival import LogRank, Survival
 from stillruns.model.verdict import TrialVerdict
 
@@ -32,6 +33,7 @@ class RunResult:
     warnings: tuple[RunWarning, ...]
     complete: bool
     claims: tuple[Claim, ...] = ()
+    checks: tuple[Check, ...] = ()
     survival: tuple[Survival, ...] = ()
     log_rank: tuple[LogRank, ...] = ()
     """Where runs died after their first token: the curves of all tested cells, and tests between sides."""

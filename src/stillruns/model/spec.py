@@ -99,6 +99,9 @@ class Spec:
     order_seed: int = 0
     warm: bool = True
     cover: str = "auto"
+    epochs: int = 1
+    check: bool = False
+    twin: str = ""
     stop: StopRule = StopRule()
     timeouts: Timeouts = Timeouts()
     hypotheses: tuple[HypothesisSpec, ...] = ()

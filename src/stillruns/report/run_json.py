@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
 
 from stillruns.model.cell import Cell
+from stillruns.model.divergence import Check
 from stillruns.model.run_result import RunResult
 from stillruns.model.verdict import TrialVerdict
 from stillruns.report import claims_json
@@ -27,12 +29,28 @@ def document(result: RunResult) -> dict[str, Any]:
         "trials": [_trial(verdict) for verdict in result.verdicts],
         "claims": [claims_json.entry(claim) for claim in result.claims],
         "warnings": [msgspec.to_builtins(w) for w in result.warnings],
+        "checks": [_check(check) for check in result.checks],
         "survival": [msgspec.to_builtins(curve) for curve in result.survival],
         "log_rank": [msgspec.to_builtins(test) for test in result.log_rank],
     }
-    clean = rounded({key: value for key, value in body.items() if key != "claims"})
+    clean = rounded({key: value for key, value in body.items() if key not in ("claims", "checks")})
     assert isinstance(clean, dict)
     return {key: clean.get(key, body[key]) for key in body}
+
+
+def _check(check: Check) -> dict[str, Any]:
+    """Divergences keep six significant digits: healthy ones are small."""
+    body: dict[str, Any] = msgspec.to_builtins(check)
+    for name in ("seen", "floor"):
+        if body[name] is not None:
+            body[name] = {k: _digits(v) for k, v in body[name].items()}
+    return body
+
+
+def _digits(value: object) -> object:
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
 def _cell(cell: Cell) -> dict[str, Any]:
