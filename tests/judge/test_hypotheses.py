@@ -310,3 +310,14 @@ def test_crash_and_failure_are_different_rates() -> None:
         cell(trials=(trial("error"),) * 8),
     )
     assert (found.predicted, found.refuted) == (True, False)
+
+
+def test_equal_numbers_with_other_placements_are_a_difference() -> None:
+    """One layer is the output layer in one program and a repeating layer in another: that is a second factor."""
+    ours, theirs = {"placement": "0 repeating and output of 5"}, {"placement": "1 repeating of 5"}
+    found = claim(*WORSE, cell(layers=1, failed=7, **ours), cell("rocm", 1, passed=6, **theirs))
+    assert found.verdict is ClaimVerdict.CONFOUNDED
+    assert "placement" in found.contrasts[0].differs_in[1]
+    assert (
+        claim(*WORSE, cell(layers=1, failed=7), cell("rocm", 1, passed=6, **theirs)).verdict is ClaimVerdict.SUPPORTED
+    )

@@ -21,6 +21,7 @@ NESTED: dict[str, tuple[str, ...]] = {
     "library": ("backend",),
     "build": ("version", "runtime"),
     "model_file": ("model", "quantisation"),
+    "placement": ("layers", "model"),
 }
 """Factor -> those that imply it: where one of them differs, it is not counted."""
 
@@ -61,6 +62,8 @@ def compare(left: Sequence[ObservedCell], right: Sequence[ObservedCell]) -> Cont
     and the status is `unknown`."""
     a, b = _tested(left), _tested(right)
     names = list(dict.fromkeys(name for cell in (*a, *b) for name in cell.factors))
+    if not all("placement" in cell.factors for cell in (*a, *b)):
+        names = [name for name in names if name != "placement"]  # a server that died early shows none
     values = {name: (_values(a, name), _values(b, name)) for name in names}
     unknown, free = {}, {}
     for name, (ours, theirs) in values.items():

@@ -17,7 +17,7 @@ MOST_LINES = 12
 _WIDTH = ("model", "quantisation", "runtime", "version", "device", "driver", "host")
 """What a claim's printed scope names, in this order."""
 
-_INTERNAL = ("side", "build", "model_file", "library")
+_INTERNAL = ("side", "build", "model_file", "library", "placement")
 """Factors that stand for others in lists for people."""
 
 

@@ -111,13 +111,18 @@ def _cell(
     run: str,
 ) -> ObservedCell:
     condition = plan.condition
-    placements = {v.placement.offloaded for v in verdicts if v.placement is not None and v.counts}
+    seen_at = {v.placement for v in verdicts if v.placement is not None and v.counts}
+    placement = seen_at.pop() if len(seen_at) == 1 else None
+    factors = _factors(condition, engine, where)
+    if placement is not None:
+        shown = " and output" if placement.output else ""
+        factors["placement"] = f"{placement.repeating} repeating{shown} of {placement.total}"
     return ObservedCell(
         id=plan.id,
         side=condition.backend_id,
-        factors=_factors(condition, engine, where),
+        factors=factors,
         layers=condition.gpu_layers,
-        placed=placements.pop() if len(placements) == 1 else None,
+        placed=placement.offloaded if placement is not None else None,
         trials=tuple(_trial(v, seen.get(v.trial), run) for v in verdicts),
         fixed=counting.fixed(plan, sum(v.counts for v in verdicts)),
         randomised=True,

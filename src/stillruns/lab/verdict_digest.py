@@ -7,10 +7,15 @@ import msgspec
 from stillruns.model.run_result import RunResult
 from stillruns.store.ids import canonical, sha256_of
 
+LATER = ("checks", "survival", "log_rank")
+"""Parts that came after the first runs were recorded: left out where empty, so that old digests stay what they were."""
+
 
 def plain(result: RunResult) -> object:
     """Trials, cells and claims as plain values in a fixed order."""
-    return msgspec.to_builtins(result, order="deterministic")
+    whole = msgspec.to_builtins(result, order="deterministic")
+    assert isinstance(whole, dict)
+    return {key: value for key, value in whole.items() if key not in LATER or value}
 
 
 def digest_of(result: RunResult) -> str:
