@@ -1,8 +1,9 @@
 # Two commands do everything on a fresh Debian or Ubuntu machine:
 #   make demo    the main job on what this machine has
 #   make test    lint, types, and all tests (what CI runs)
-# Others: test-fast, test-real, lint, bench, clean. PYTHON=/path/to/python3 picks another interpreter (3.10 or newer),
-# PYTEST_ARGS="-k redact" narrows the tests.
+# Others: test-fast (without the slow ones), test-real (big downloads), lint, format, bench, fault-matrix (rewrites
+# docs/fault-matrix.md), clean. PYTHON=/path/to/python3 picks another interpreter (3.10 or newer), PYTEST_ARGS="-k
+# redact" narrows the tests.
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,10 +14,10 @@ READY_TEST := $(VENV)/.ready-test
 READY_REAL := $(VENV)/.ready-real
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-real lint format bench clean
+.PHONY: help demo test test-fast test-real lint format bench fault-matrix clean
 
 help:
-	@sed -n '2,5s/^# \{0,1\}//p' Makefile
+	@sed -n '2,6s/^# \{0,1\}//p' Makefile
 
 # Installed again only when the list of dependencies changed.
 $(READY_DEMO): pyproject.toml scripts/setup
@@ -51,6 +52,10 @@ format: $(READY_TEST)
 
 bench: $(READY_TEST)
 	@$(BIN)/python scripts/bench.py
+
+# Every fault into a real llama-server, on the CPU and on Vulkan: ten minutes; rewrites the tables in the page.
+fault-matrix: $(READY_TEST)
+	@$(BIN)/python scripts/fault_matrix.py
 
 # How right the readers are: of logs, and (with SOURCES=DIR, see scripts/accuracy_trace.py) of `trace` on real trees.
 .PHONY: accuracy

@@ -98,18 +98,23 @@ def rounds(path: Path, literals: Path, times: int) -> Iterator[tuple[float, floa
 
 
 def main() -> None:
-    """Make, measure, print."""
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mib", type=int, default=1024)
     parser.add_argument("--times", type=int, default=3)
     asked = parser.parse_args()
+    measure(asked.mib, asked.times)
+
+
+def measure(mib: int = 1024, times: int = 3) -> None:
+    """Make, measure, print."""
     print(f"{os.cpu_count()} processors, load average {os.getloadavg()[0]:.2f}")
     with tempfile.TemporaryDirectory(prefix="stillruns-bench-") as folder:
         path, literals = Path(folder) / "journal.log", Path(folder) / "literals"
-        journal(path, asked.mib << 20)
+        journal(path, mib << 20)
         words = [w for w in (*anchors(), *DEATHS, *OTHERS, *REWRITTEN) if "\n" not in w and "\0" not in w]
         literals.write_text("\n".join(dict.fromkeys(words)) + "\n")
-        measured = list(rounds(path, literals, asked.times))
+        measured = list(rounds(path, literals, times))
         bare, ours = min(m[0] for m in measured), min(m[1] for m in measured)
         text, _, peak_kib = measured[-1][2].decode().rpartition("peak ")
         found, peak = json.loads(text), int(peak_kib) / 1024

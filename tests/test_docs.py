@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from stillruns.act.shim import faults
 from stillruns.cli.group import VERBS
 from stillruns.model import spec as model_spec
 from stillruns.redact.redactor import KINDS
@@ -33,6 +34,15 @@ def code_blocks(text: str) -> list[str]:
     fenced = re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     rest = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     return fenced + re.findall(r"(?:^    .*\n)+", rest, re.MULTILINE)
+
+
+def test_pattern_page_is_fresh() -> None:
+    """docs/patterns.md is what the catalogue says today."""
+    spec = importlib.util.spec_from_file_location("pattern_table", ROOT / "scripts" / "pattern_table.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.PAGE.read_text(encoding="utf-8") == module.page()
 
 
 def test_every_verb_is_documented() -> None:
@@ -182,6 +192,19 @@ def test_redaction_page_is_complete() -> None:
     """docs/redaction.md explains every kind of tag."""
     text = (ROOT / "docs" / "redaction.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE)) == set(KINDS)
+
+
+def test_fault_matrix_page_is_complete() -> None:
+    """docs/fault-matrix.md explains every kind and phase, and has a cell for every fault of a backend."""
+    text = (ROOT / "docs" / "fault-matrix.md").read_text(encoding="utf-8")
+    first = set(re.findall(r"^\| `(\w+)` \|", text.split("<!--")[0], re.MULTILINE))
+    assert first == {f.kind for f in faults.FAULTS} | {f.phase.value for f in faults.FAULTS}
+    for backend, table in re.findall(r"<!-- generated: (\w+) -->\n(.*?)<!-- end -->", text, re.DOTALL):
+        heading, _, *body = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("|")]
+        cells = {
+            f"{heading[i]}:{row[0].strip('`')}" for row in body for i, cell in enumerate(row) if i and cell.strip()
+        }
+        assert cells == {f.id for f in faults.FAULTS if f.needs in ("any", backend)}, backend
 
 
 def test_changelog_fragments_are_well_formed() -> None:

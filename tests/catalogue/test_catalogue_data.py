@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stillruns.catalogue import load
+from stillruns.catalogue.regexes import check
 from stillruns.model.backend import Runtime
 from stillruns.model.pattern import CrashPattern
 from stillruns.normalise.logs.matcher import best_pattern, pattern_table
@@ -44,6 +45,17 @@ def test_pattern_wins_its_golden_line(pattern: CrashPattern) -> None:
 def test_no_golden_line_without_its_pattern() -> None:
     """Golden lines of patterns that are gone are gone too."""
     assert {path.stem for path in GOLDEN.glob("*.raw")} == {p.id for p in PATTERNS}
+
+
+def test_the_list_of_checked_files_is_fresh() -> None:
+    """The files listed as checked are those of the package, byte for byte, and they pass the check."""
+    listed = (Path(load.__file__).parent / "data" / "checked.txt").read_text().splitlines()
+    assert listed == [f"{digest}  {name}" for name, digest in sorted(load.digests().items())]
+    for entry in (*load.grammar(Runtime.LLAMA_CPP), *load.grammar(Runtime.OLLAMA), *load.grammar(Runtime.VLLM)):
+        check(entry.regex, entry.anchor)
+    for pattern in PATTERNS:
+        check(pattern.regex, pattern.anchor)
+        re.compile(pattern.harmless_when)
 
 
 def test_every_seed_row_is_kept_or_refuted() -> None:

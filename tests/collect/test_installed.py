@@ -104,3 +104,13 @@ def test_configuration_files(tmp_path: Path) -> None:
     place.write_text("")
     assert place in installed.configuration({"XDG_CONFIG_HOME": str(tmp_path), "HOME": "/nonexistent"})
     assert place not in installed.configuration({"HOME": str(tmp_path)})
+
+
+def test_go_strings_are_no_parts_of_longer_names(tmp_path: Path) -> None:
+    """Go's strings have no end: a name inside a longer known one is no hit, and beside another one it is."""
+    path = tmp_path / "server"
+    path.write_bytes(b"\xff Go buildinf:" + b"\0" * 64 + b"OLLAMA_NUM_PARALLELOLLAMA_DEBUGOLLAMA_KEEP_ALIVE")
+    library = installed.LibraryFile(str(path), "sha256:0", 1, (), ("getenv", 1))
+    known = ("OLLAMA_NUM_PARALLEL", "OLLAMA_DEBUG", "OLLAMA_KEEP_ALIVE")
+    found = installed.strings([library], [*known, "OLLAMA_NUM", "NUM_PARALLEL"], known)
+    assert [name for name, hits in found.items() if hits] == sorted(known)

@@ -128,3 +128,24 @@ def test_environment_does_not_redirect_git(repo: Path, tmp_path: Path, monkeypat
     """GIT_DIR of a hook or shell is not meant for the tree that was named."""
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "other"))
     assert has(repo, "v1")
+
+
+def test_bare_repository_is_its_head(repo: Path, tmp_path: Path) -> None:
+    """A clone without a work tree holds no files of its own: without a revision its HEAD is read, and said."""
+    bare = tmp_path / "bare.git"
+    git(tmp_path, "clone", "-q", "--bare", str(repo), str(bare))
+    tree = read("x", bare, "", SUFFIXES)
+    assert (tree.ref.asked, tree.ref.files) == ("HEAD", 2)
+    assert any(b"two" in file.data for file in tree.load())
+
+
+def test_links_and_names_that_are_no_text(tmp_path: Path) -> None:
+    """A loop of links, a link out of the tree and a name in no encoding neither hang nor stop the reading."""
+    folder = tmp_path / "tree"
+    (folder / "in").mkdir(parents=True)
+    (folder / "in" / "loop").symlink_to(folder)
+    (folder / "out.c").symlink_to("/etc/hostname")
+    (folder / "self.c").symlink_to("self.c")
+    Path(os.fsdecode(os.fsencode(folder) + b"/n\xff.c")).write_bytes(b"int a;\n")
+    tree = read("x", folder, "", SUFFIXES)
+    assert [file.path for file in tree.load()] == ["n\N{REPLACEMENT CHARACTER}.c"]

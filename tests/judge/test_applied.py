@@ -315,3 +315,12 @@ def test_an_early_death_without_the_backends_device_is_void() -> None:
     assert applied(condition(), died_in_load(devices=(listed, cpu)), **early)[0].status is Answer.YES
     other = SeenDevice("CUDA0", Backend.CUDA, "P40", "s0:L3")  # an unfinished list
     assert applied(condition(), died_in_load(devices=(other,)), **early)[0].status is Answer.YES
+
+
+def test_a_log_without_a_load_shows_nothing() -> None:
+    """The log of another program, or one that begins after the load: no device line in it says nothing."""
+    asked = condition(url="http://127.0.0.1:1", runtime=Runtime.OPENAI, gpu_layers="server", device="")
+    silent = Absence(AbsenceReason.NOT_COLLECTED, "x")
+    other = facts(devices=(), offload=silent, buffers=(), settings={"n_threads": ("1", "s0:L1")}, model_loaded=None)
+    got, _ = judge(asked, None, other, record(asked, argv=(), end=None))
+    assert got.factors["backend"].status is Answer.UNKNOWN, got.why

@@ -17,7 +17,7 @@ from judge_samples import (
     with_probs,
 )
 
-from stillruns.judge.verdict import trial
+from stillruns.judge.verdict import speed, trial
 from stillruns.model.agreement import OutputVerdict
 from stillruns.model.backend import Backend
 from stillruns.model.exchange import Answered, TokenProb
@@ -94,6 +94,12 @@ def test_nan_without_a_reference() -> None:
 def test_speed_from_the_log() -> None:
     """Where the answer has no rate, the server's own timing lines give tokens over evaluation time."""
     timed = facts(timings=(Timing(19, 1.01, 4, 0.5, "s0:L186"),))
-    seen = judged(answered([1], predicted_per_second=None), None, facts=timed)
+    seen = judged(answered(predicted_per_second=None), None, facts=timed)
     assert seen.tokens_per_second == 8000.0
     assert judged(answered([1], predicted_per_second=None), None).tokens_per_second is None
+
+
+def test_one_token_has_no_speed() -> None:
+    """llama-server reports 1000000 tokens/s for the one token that the prompt's evaluation gave."""
+    assert speed(facts(), answered([5], predicted_per_second=1e6)) is None
+    assert speed(facts(), answered([5, 6], predicted_per_second=50.0)) == 50.0

@@ -16,6 +16,7 @@ import pytest
 
 from real_parts import llama_server
 from stillruns.act.models import synthetic
+from stillruns.act.ports import free_port
 from stillruns.store.verify import verify
 
 ROOT = Path(__file__).parents[2]
@@ -377,3 +378,54 @@ def test_a_damaged_model_is_no_failure_of_a_backend(tmp_path: Path, data: bytes 
     refused = stillruns("run", str(place), "--store", str(tmp_path / "store"))
     assert refused.returncode == 2 and said in refused.stderr
     assert "\nTraceback" not in refused.stderr and refused.stderr.strip().count("\n") == 0
+
+
+@pytest.mark.engine()
+def test_an_attached_server_is_judged_by_its_log(tmp_path: Path) -> None:
+    """`log` in the spec is read: a server on the CPU that is called vulkan is void, not unverified."""
+    binary = llama_server()
+    assert binary is not None
+    model = synthetic.ensure(synthetic.parse("synth:llama?layers=4"), tmp_path)
+    port, log = free_port(), tmp_path / "server.log"
+    words = f"{binary} -m {model} -t 1 -c 512 -np 1 -fit off --device none --port {port} -lv 4"
+    env = environment(LD_LIBRARY_PATH=str(Path(binary).parent))
+    with log.open("wb") as file, subprocess.Popen(words.split(), stderr=file, stdout=file, env=env) as server:
+        place = tmp_path / "attached.toml"
+        place.write_text(
+            f"""
+[experiment]
+name = "attached"
+model = "tiny"
+predict = 4
+reference = "none"
+[[backend]]
+id = "vulkan"
+runtime = "openai"
+url = "http://127.0.0.1:{port}"
+log = "server.log"
+[stop]
+trials = 1
+max_voids = 1
+"""
+        )
+        try:
+            while b"listening on" not in log.read_bytes():
+                assert server.poll() is None
+                time.sleep(0.1)
+            done = stillruns("run", str(place), "--store", str(tmp_path / "store"))
+        finally:
+            server.terminate()
+    assert done.returncode == 1
+    assert "1 void: ran on the CPU" in done.stdout
+
+
+@pytest.mark.engine()
+def test_two_runs_of_one_spec_are_one(tmp_path: Path) -> None:
+    """Started together in one store, the second is refused with the first one's process, and leaves no second run."""
+    store, place = tmp_path / "store", spec(tmp_path, trials=2)
+    words = [*PROGRAM, "run", str(place), "--store", str(store)]
+    both = [subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment()) for _ in range(2)]
+    ends = [(child.communicate(timeout=120)[1], child.returncode) for child in both]
+    assert count(store, "run_started") == 1
+    assert {code for _, code in ends} <= {0, 3} and 0 in {code for _, code in ends}
+    assert all("is being worked on by process" in text for text, code in ends if code == 3)

@@ -156,7 +156,7 @@ def test_what_the_tables_could_not_show(study: Study) -> None:
     assert found["crash"].text.startswith(
         "10 runners died of SIGSEGV in the prompt phase (batch 0 of 33 inputs) on vulkan"
     )
-    assert found["unknown backend"].text.startswith("95 requests of 9 runs")
+    assert found["unknown backend"].text.startswith("95 requests in 9 runs")
     assert {run for run, _ in found["shared GPU"].places} == {"run_20260307_013050", "run_20260308_201641"}
     assert sum(r.empty for r in study.requests) == sum(row["response_chars"] == "0" for row in ROWS)
 

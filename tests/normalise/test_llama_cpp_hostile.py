@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stillruns.catalogue import load
 from stillruns.model.backend import Runtime
-from stillruns.model.evidence import parse_ref
+from stillruns.model.evidence import Cut, parse_ref
 from stillruns.model.server_facts import ServerFacts
 from stillruns.normalise.logs import llama_cpp
 
@@ -161,3 +161,16 @@ def test_an_echoed_prompt_is_no_trouble(echo: str) -> None:
     said = echo % "vk::Queue::submit: ErrorDeviceLost and CUDA error: out of memory"
     found = facts(STAMPED + b"0.12.000.000 D " + said.encode() + b"\n")
     assert not found.troubles
+
+
+def test_a_hole_before_the_load_hides_the_devices() -> None:
+    """A flood in init that pushed the device lines out of a bounded capture: hidden, not absent; a later hole hides
+    no device."""
+    lines = STAMPED.splitlines(keepends=True)
+    there = next(i for i, line in enumerate(lines) if b": using device " in line)
+    head, tail = b"".join(lines[: there - 1]), b"".join(lines[there + 1 :])
+    rules, patterns = load.grammar(Runtime.LLAMA_CPP), load.patterns()
+    assert "devices" in llama_cpp.read(head + b"\n" + tail, "s0", rules, patterns, Cut(len(head), 1 << 20)).hidden
+    late = len(STAMPED) - 200
+    cut = llama_cpp.read(STAMPED[:late] + b"\n" + STAMPED[late:], "s0", rules, patterns, Cut(late, 1 << 20))
+    assert not cut.hidden

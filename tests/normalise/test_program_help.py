@@ -81,3 +81,35 @@ def test_hostile(text: str) -> None:
     lines, options = read(text)
     for option in options:
         assert option.names[0] in lines[option.line - 1]
+
+
+GONE = """--draft, --draft-max N                  the argument has been removed. use --spec-draft-n-max or
+                                        --spec-ngram-mod-n-max
+                                        (env: LLAMA_ARG_DRAFT_MAX)
+--spec-size N                           the argument has been removed. use the respective
+                                        --spec-ngram-*-size-n or --spec-mod-n-match
+--spec-type none,draft-simple,draft-eagle3,draft-mtp,draft-dflash,draft-dspark,ngram-simple,ngram-map-k
+                                        comma-separated list of types (default:
+                                        none)
+--reasoning-format FORMAT               whether and in which format; one of:
+                                        - none: leaves them
+                                        - deepseek: puts them elsewhere
+                                        (default: auto)
+--fim-qwen-1.5b-default                 a preset
+"""
+
+
+def test_listed_but_removed() -> None:
+    """An option that is listed only to stop the program says so, with the whole flag that replaces it."""
+    options = by_name(GONE)
+    assert (options["--draft-max"].removed, options["--draft"].instead) == (True, "--spec-draft-n-max")
+    assert (options["--spec-size"].removed, options["--spec-size"].instead) == (True, "--spec-mod-n-match")
+    assert not options["--spec-type"].removed
+
+
+def test_values_in_every_form() -> None:
+    """A list as the placeholder, and a list of which the default is no part: both are all that is taken."""
+    options = by_name(GONE)
+    assert options["--spec-type"].values[:2] == ("none", "draft-simple")
+    assert options["--reasoning-format"].values == ("none", "deepseek", "auto")
+    assert "--fim-qwen-1.5b-default" in options

@@ -78,7 +78,7 @@ class Supervised:
         self.pid = 0
         try:
             self._send_frame(argv, env, cwd, keep_core)
-            self.pid, self.started = self._first_word(argv[0], env)
+            self.pid, self.started = self._first_word(argv[0], env, cwd)
         finally:
             if not self.pid:  # a launcher whose socket closes kills what it started and ends
                 self._control.close()
@@ -96,7 +96,7 @@ class Supervised:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the first word then tells
             self._control.sendall(b"%010d" % len(frame) + frame)
 
-    def _first_word(self, program: str, env: Mapping[str, str]) -> tuple[int, float]:
+    def _first_word(self, program: str, env: Mapping[str, str], cwd: Path) -> tuple[int, float]:
         """Wait for `started` or `failed`: (pid, start on the monotonic clock)."""
         self._control.settimeout(30.0)
         line = b""
@@ -110,6 +110,8 @@ class Supervised:
         if words[:1] == ["started"]:
             self._control.setblocking(False)
             return int(words[1]), float(words[2])
+        if words[:1] == ["failed"] and not (cwd.is_absolute() and cwd.is_dir()):
+            raise EnvironmentLacks(f"{program} cannot be started in {cwd}: that folder is not there; make it again")
         if words[:1] == ["failed"]:
             raise EnvironmentLacks(proc.explain(program, int(words[1]), env))
         raise EnvironmentLacks(

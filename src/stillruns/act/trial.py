@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stillruns.act import core_file, ports
+from stillruns.act import attached_log, core_file, ports
 from stillruns.act.capture import Echo, Spool
 from stillruns.act.environment import marked
 from stillruns.act.life import Ask, Job, Life, Seen, utc_now
@@ -208,6 +208,7 @@ def _keep_core(shelf: _Shelf, seen: Seen, command: str) -> None:
 def _attached(plan: TrialPlan, spool: Path, put: Put) -> TrialRecord:
     """A request to a server that is not ours: no process, no log, only what it answers."""
     zero, started = time.monotonic(), utc_now()
+    before = attached_log.lines(plan.log)
     sampler = Sampler(readers(plan.sample_devices))
     sampler.start()
     ready, asked = Peer(plan.ready_path), Peer(plan.request_path)
@@ -233,11 +234,17 @@ def _attached(plan: TrialPlan, spool: Path, put: Put) -> TrialRecord:
     samples, note = sampler.stop()
     if samples:
         shelf.add("samples", samples, ", ".join(plan.sample_devices))
+    notes = [note] if note else []
+    if plan.log:
+        log, cut, problem = attached_log.read(plan.log)
+        notes += [problem] if problem else []
+        if log:
+            shelf.add("log", log, plan.log, cut)
     reason = Absence(AbsenceReason.NOT_COLLECTED, "the server was not started by us")
     return TrialRecord(
         plan.trial, plan.run, plan.cell, plan.index, started, utc_now(), (), dict(plan.env),
         Sighting(ready_at, None, time.monotonic() - zero, timed_out), None, exchange, reason,
-        tuple(shelf.evidence), boot_id(), load_average(), (note,) if note else (),
+        tuple(shelf.evidence), boot_id(), load_average(), tuple(notes), before,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from stillruns.catalogue.regexes import RegexRefused, check
 from stillruns.errors import CatalogueError
-from stillruns.model.card import CardName
+from stillruns.model.card_name import CardName
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.stock_hypothesis import StockHypothesis
 from stillruns.model.workaround import KnownIssue, Workaround

@@ -25,7 +25,7 @@ from stillruns.catalogue.forms import (
 )
 from stillruns.errors import CatalogueError
 from stillruns.model.backend import Runtime
-from stillruns.model.card import CardName
+from stillruns.model.card_name import CardName
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.stock_hypothesis import StockHypothesis
 from stillruns.model.workaround import KnownIssue, Workaround

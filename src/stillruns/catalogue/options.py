@@ -45,7 +45,7 @@ _COMPUTED = {
     "searched.csv": ["kind", "prefix", "owner", "first", "last", "releases", "source"],
 }
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
-_REPEAT = ("append", "last", "switch")
+_REPEAT = ("append", "last", "switch", "removed")
 
 
 @cache

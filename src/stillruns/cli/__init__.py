@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     """Entry point of `stillruns` and `python -m stillruns`."""
-    if sys.argv[1:] == ["--version"]:  # answered before any import of weight
+    if sys.argv[1:] == ["--version"] and sys.stdout is not None:  # answered before any import of weight
         from stillruns import __version__
 
-        sys.stdout.write(f"stillruns {__version__}\n")
+        try:
+            sys.stdout.write(f"stillruns {__version__}\n")
+            sys.stdout.flush()
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter would try again at its end
+            sys.exit(0 if isinstance(error, BrokenPipeError) else f"stillruns: cannot write: {error.strerror}")
         return
     from stillruns.cli.group import run
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
 import keyword
 import os
@@ -18,12 +20,14 @@ VERBS: dict[str, str] = {
     "demo": "The main job on what this machine has; no GPU needed, under two minutes.",
     "selftest": "Inject each kind of fault in each phase and check that it is classified right.",
     "autopsy": "Any log, journal or core: what was asked, what really ran, and why it died.",
+    "check": "Which layer stops this GPU, from the files that are really installed.",
+    "snapshot": "Pack what `check` reads, to be judged elsewhere.",
     "show": "One trial: asked, applied, how it ended, and the evidence for each.",
     "report": "The tables of runs, judged again from their evidence.",
     "claims": "What the trials say about each hypothesis.",
+    "import": "Take a foreign worklog over into the store.",
     "trace": "Follow an option through source trees, stage by stage.",
     "lint": "Does anything read these flags and variables, and the values given?",
-    "import": "Take a foreign worklog over into the store.",
     "replay": "Judge every run again from its evidence and compare with what was recorded.",
     "verify": "Re-derive every digest in the store and name what does not match.",
 }
@@ -71,26 +75,57 @@ def run() -> None:
     except click.exceptions.Exit as stop:
         code = stop.exit_code
     except click.ClickException as error:
-        error.show()
+        with contextlib.suppress(OSError):
+            error.show()
         code = ExitCode.USAGE
     except (click.exceptions.Abort, KeyboardInterrupt):
-        click.echo("stillruns: interrupted; what was recorded so far is kept.", err=True)
+        _say("stillruns: interrupted; what was recorded so far is kept.")
         code = ExitCode.INTERRUPTED
     except StillrunsError as error:
         if _debugging():
             traceback.print_exc()
-        click.echo(f"stillruns: {error}", err=True)
+        _say(f"stillruns: {error}")
         code = error.exit_code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader of our output went away; that is no failure
         code = ExitCode.COMPLETE
+    except OSError as error:
+        if _debugging() or error.filename is not None or error.errno not in _UNWRITABLE:
+            code = _fault(error)
+        else:
+            _say(f"stillruns: cannot write the output: {error.strerror}; nothing that was recorded is lost.")
+            code = ExitCode.FAILED
     except Exception as error:
-        if _debugging():
-            traceback.print_exc()
-        click.echo(
-            f"stillruns: a fault of this program: {type(error).__name__}: {error}; "
-            "please report it with the output of the same command and --debug.",
-            err=True,
-        )
-        code = ExitCode.FAILED
+        code = _fault(error)
+    _flush()
     sys.exit(int(code or 0))
+
+
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF)
+
+
+def _fault(error: Exception) -> ExitCode:
+    if _debugging():
+        traceback.print_exc()
+    _say(
+        f"stillruns: a fault of this program: {type(error).__name__}: {error}; "
+        "please report it with the output of the same command and --debug."
+    )
+    return ExitCode.FAILED
+
+
+def _say(text: str) -> None:
+    """To stderr, if there is one."""
+    with contextlib.suppress(OSError, AttributeError):
+        click.echo(text, err=True)
+
+
+def _flush() -> None:
+    """What cannot be written any more at the end is dropped here, since the interpreter would print a traceback."""
+    for stream, number in ((sys.stdout, 1), (sys.stderr, 2)):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), number)

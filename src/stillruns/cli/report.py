@@ -28,6 +28,8 @@ def command(
     of one of its run folders (the newest when none is given)."""
     store = open_store(store_dir, create=False)
     known = store.runs()
+    if list_runs and as_json:
+        raise UsageError("--list prints text; --json prints one run: name it")
     if list_runs:
         emit_text(runs_text.text(known))
         return

@@ -43,7 +43,9 @@ def matrix(spec: Path, wanted: set[str], *, new: bool, as_json: bool, store_dir:
 
 def exit_code(result: RunResult, wanted: set[str]) -> ExitCode:
     """0 when every cell is decided; 1 when one is void or undecided, or shows what `--fail-on` names."""
-    undecided = bool(result.undecided) or any(not c.applied and not c.unverified for c in result.cells)
+    # an attached server without a log shows nothing of itself: what it answered is all there is to decide
+    decided = [c.applied or (c.unverified and c.gpu_layers == "server") for c in result.cells]
+    undecided = bool(result.undecided) or not all(decided)
     if undecided or not result.complete or any(w.kind == "not tested" for w in result.warnings):
         return ExitCode.NO
     return ExitCode.NO if wanted & marks(result) else ExitCode.COMPLETE

@@ -8,6 +8,7 @@ import click
 
 from stillruns.cli.options import common
 from stillruns.cli.output import emit_json, emit_text
+from stillruns.errors import UsageError
 from stillruns.lab import showing
 from stillruns.report import trial_json, trial_text
 from stillruns.store.opening import open_store
@@ -25,6 +26,8 @@ def command(trial: str, whole_log: bool, as_json: bool, store_dir: Path | None) 
     TRIAL is a trial's id as `stillruns report --trials` lists it, an ending of one (`0007`; where several runs have
     it, that of the run which `stillruns report` prints), or `last`.
     """
+    if whole_log and as_json:
+        raise UsageError("--log prints text and --json one document; give one of them")
     store = open_store(store_dir, create=False)
     shown = showing.find(store, trial)
     if whole_log:

@@ -181,30 +181,47 @@ def _library(path: Path) -> tuple[LibraryFile, tuple[str, ...]] | None:
     return LibraryFile(str(path), f"sha256:{digest}", size, dynamic.needed, reads), dynamic.search
 
 
-def strings(libraries: Iterable[LibraryFile], names: Iterable[str]) -> dict[str, tuple[StringHit, ...]]:
+def strings(
+    libraries: Iterable[LibraryFile], names: Iterable[str], known: Iterable[str] = ()
+) -> dict[str, tuple[StringHit, ...]]:
     """Where each name is a NUL-terminated string of its own (at most one place a file). In a Go program strings have
-    no end, so there a name counts where no letter of a longer name touches it."""
+    no end, so there a name counts where it is not a part of a longer `known` name (`OLLAMA_NUM` of
+    `OLLAMA_NUM_PARALLEL`)."""
     wanted = sorted(set(names))
+    longer = {name: [other.encode() for other in known if name in other and name != other] for name in wanted}
     found: dict[str, list[StringHit]] = {name: [] for name in wanted}
     for library in libraries:
-        for hit in _hits(library.path, wanted):
+        for hit in _hits(library.path, wanted, longer):
             found[hit.text].append(hit)
     return {name: tuple(hits) for name, hits in found.items()}
 
 
-def _hits(path: str, names: list[str]) -> Iterator[StringHit]:
+def _hits(path: str, names: list[str], longer: Mapping[str, list[bytes]]) -> Iterator[StringHit]:
     try:
         with Path(path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             go = data.find(b"\xff Go buildinf:") >= 0
             for name in names:
                 raw = name.encode("utf-8", "surrogateescape")
                 at = data.find(raw)
-                while at >= 0 and not go and data[at - 1 : at] + data[at + len(raw) : at + len(raw) + 1] != b"\0\0":
+                while at >= 0 and (
+                    _inside(data, at, raw, longer[name])
+                    if go
+                    else data[at - 1 : at] + data[at + len(raw) : at + len(raw) + 1] != b"\0\0"
+                ):
                     at = data.find(raw, at + 1)
                 if at >= 0:
                     yield StringHit(path, at, name)
     except (OSError, ValueError):
         return
+
+
+def _inside(data: mmap.mmap, at: int, raw: bytes, longer: list[bytes]) -> bool:
+    """Is the text at `at` a part of one of the longer names?"""
+    for other in longer:
+        shift = other.find(raw)
+        if shift <= at and data[at - shift : at - shift + len(other)] == other:
+            return True
+    return False
 
 
 def configuration(environ: Mapping[str, str]) -> list[Path]:

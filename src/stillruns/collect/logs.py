@@ -6,23 +6,15 @@ early gives what it holds, with a note.
 
 from __future__ import annotations
 
-import bz2
 import hashlib
-import lzma
+import itertools
 import sys
-import zlib
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from stillruns.errors import UsageError
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 BLOCK = 1 << 20
 MAX_FILES = 500
@@ -53,26 +45,31 @@ class _Gzip:
     """zlib's object behind the same face as the others."""
 
     def __init__(self) -> None:
+        import zlib
+
         self._object = zlib.decompressobj(wbits=31)
 
     def decompress(self, data: bytes, max_length: int = -1) -> bytes:
+        """See _Decoder."""
         return self._object.decompress(self._object.unconsumed_tail + data, max(0, max_length))
 
     @property
     def eof(self) -> bool:
+        """See _Decoder."""
         return self._object.eof
 
     @property
     def unused_data(self) -> bytes:
+        """See _Decoder."""
         return self._object.unused_data
 
     @property
     def needs_input(self) -> bool:
+        """See _Decoder."""
         return not self._object.unconsumed_tail
 
 
 _MAGIC = ((b"\x1f\x8b", "gz"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zst"), (b"BZh", "bz2"))
-_FAULTS = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, zstd.ZstdError)
 
 
 @dataclass
@@ -96,14 +93,8 @@ class LogInput:
         try:
             first = file.read(BLOCK)
             form = next((name for magic, name in _MAGIC if first.startswith(magic)), "")
-            with ThreadPoolExecutor(1) as worker:  # hashing lets the reader go on: it needs no lock of Python's
-                pending: Future[None] | None = None
-                for block in self._inflate(first, file, form) if form else _plain(first, file):
-                    if pending is not None:
-                        pending.result()
-                    pending = worker.submit(self._digest.update, block)
-                    self.size += len(block)
-                    yield block
+            source = self._inflate(first, file, form) if form else _plain(first, file)
+            yield from self._hashed(source)
         except OSError as error:
             if self.size == 0:
                 raise UsageError(
@@ -114,8 +105,29 @@ class LogInput:
             if self.stream is None:
                 file.close()
 
+    def _hashed(self, source: Iterator[bytes]) -> Iterator[bytes]:
+        """The blocks, hashed on the way: from the second on beside the reading, which hashing does not hold up."""
+        first = next(source, b"")
+        self._digest.update(first)
+        self.size += len(first)
+        if first:
+            yield first
+        second = next(source, b"")
+        if not second:
+            return
+        from concurrent.futures import Future, ThreadPoolExecutor  # here: it loads logging, which a paste can spare
+
+        with ThreadPoolExecutor(1) as worker:
+            pending: Future[None] | None = None
+            for block in itertools.chain((second,), source):
+                if pending is not None:
+                    pending.result()
+                pending = worker.submit(self._digest.update, block)
+                self.size += len(block)
+                yield block
+
     def _inflate(self, first: bytes, file: BinaryIO, form: str) -> Iterator[bytes]:
-        data, decoder, finished = first, _decoder(form), False
+        data, (decoder, faults), finished = first, _decoder(form), False
         while data:
             try:
                 plain = decoder.decompress(data, BLOCK)
@@ -126,7 +138,7 @@ class LogInput:
                     if decoder.eof or decoder.needs_input:
                         break
                     plain = decoder.decompress(b"", BLOCK)
-            except _FAULTS as error:
+            except faults as error:
                 self.note = f"the {form} data is damaged or cut: {str(error)[:120]}; what came before it was read"
                 return
             finished = decoder.eof
@@ -135,21 +147,34 @@ class LogInput:
                 if data and not data.startswith(tuple(m for m, _ in _MAGIC)):
                     self.note = f"{len(data)} bytes after the {form} data are ignored"
                     return
-                decoder = _decoder(form)
+                decoder, faults = _decoder(form)
             data = data or file.read(BLOCK)
         if not finished:
             self.note = f"the {form} data ends early"
 
 
-def _decoder(form: str) -> _Decoder:
+def _decoder(form: str) -> tuple[_Decoder, tuple[type[Exception], ...]]:
+    """(the decoder, what it raises on damage). Each library is loaded when a file needs it."""
+    common = (OSError, EOFError, ValueError)
     if form == "gz":
-        return _Gzip()
+        import zlib
+
+        return _Gzip(), (*common, zlib.error)
     if form == "xz":
-        return lzma.LZMADecompressor(memlimit=256 << 20)
+        import lzma
+
+        return lzma.LZMADecompressor(memlimit=256 << 20), (*common, lzma.LZMAError)
     if form == "bz2":
-        return bz2.BZ2Decompressor()
+        import bz2
+
+        return bz2.BZ2Decompressor(), common
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+
     decoder: _Decoder = zstd.ZstdDecompressor()
-    return decoder
+    return decoder, (*common, zstd.ZstdError)
 
 
 def _plain(first: bytes, file: BinaryIO) -> Iterator[bytes]:

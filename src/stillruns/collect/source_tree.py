@@ -55,7 +55,16 @@ def read(name: str, path: Path, rev: str, suffixes: Sequence[str]) -> Tree:
     """
     if not path.is_dir():
         raise UsageError(f"the source {name} has no folder {path}; give --source {name}=PATH or {name}=PATH@REV.")
+    if not rev and _bare(path):
+        rev = "HEAD"
     return _at_revision(name, path, rev, tuple(suffixes)) if rev else _as_it_lies(name, path, tuple(suffixes))
+
+
+def _bare(path: Path) -> bool:
+    """A repository without a work tree: its folder holds no source files, and what is meant is its HEAD."""
+    if not ((path / "HEAD").is_file() and (path / "objects").is_dir() and (path / "refs").is_dir()):
+        return False
+    return _git(path, "rev-parse", "--is-bare-repository").stdout.strip() == b"true"
 
 
 def has(path: Path, rev: str) -> bool:
@@ -131,7 +140,7 @@ def _as_it_lies(name: str, path: Path, suffixes: tuple[str, ...]) -> Tree:
             if not entry.endswith(suffixes):
                 continue
             full = Path(folder) / entry
-            file = full.relative_to(path).as_posix()
+            file = os.fsencode(full.relative_to(path)).decode("utf-8", "replace")  # a name need not be text
             try:
                 info = full.lstat()
                 if not stat.S_ISREG(info.st_mode):

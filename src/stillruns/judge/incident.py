@@ -17,7 +17,7 @@ from stillruns.judge.kernel_incident import kernel_backend, kernel_only
 from stillruns.judge.signature import signature, telling
 from stillruns.model.autopsy import Confidence, Excerpt, Incident
 from stillruns.model.backend import Backend, Runtime
-from stillruns.model.card import CardName
+from stillruns.model.card_name import CardName
 from stillruns.model.component import Component
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
 from stillruns.model.outcome import OutcomeKind

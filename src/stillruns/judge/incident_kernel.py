@@ -13,7 +13,7 @@ from stillruns.model.server_log import ServerLog
 NEAR_SECONDS = 30.0
 NEAR_LINES = 200
 
-OURS = re.compile(r"llama|ollama|vllm|ggml|python|koboldcpp|runner")
+OURS = re.compile(r"llama|vllm|ggml|koboldcpp", re.IGNORECASE)
 """Process names that may be a model server."""
 
 SEVERE = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stillruns.judge.recipe import builds, claims, conflicts, flags, variables
+from stillruns.judge.recipe import builds, claims, conflicts, flags, unseen, variables
 from stillruns.judge.recipe.correct import correct
 from stillruns.judge.recipe.ground import FAMILY, Case, Ground
 from stillruns.model.lint import Against, LintItem, LintResult
@@ -28,6 +28,11 @@ def lint(recipes: Sequence[Recipe], ground: Ground, against: Sequence[Against]) 
         found[recipe.path] += claims.find(recipe, ground)
     for clash in conflicts.find(recipes, ground):
         found[clash.said.rpartition(":")[0]].append(clash)
+    for recipe in recipes:
+        for item, clash in unseen.unexported(recipe, ground):
+            found[recipe.path].append(clash)
+            pairs[recipe.path].append((item, clash))
+        found[recipe.path] += unseen.taken_away(recipe)
     results: list[LintResult] = []
     for recipe in recipes:
         corrected, edits = correct(recipe, pairs[recipe.path], ground)

@@ -116,6 +116,7 @@ def _condition(spec: Spec, backend: BackendSpec, layers: Layers, axes: dict[str,
         env=dict(backend.env),
         args=backend.args,
         prefix=backend.prefix,
+        log=backend.log,
         axes=dict(axes),
         epochs=spec.epochs,
     )

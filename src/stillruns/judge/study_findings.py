@@ -12,7 +12,6 @@ from stillruns.model.worklog import Finding, StudyRequest
 
 NEAR = 0.10
 """A speed within this share of the run with no layer offloaded does not show that the GPU worked."""
-
 WAIT = 3.0
 """Seconds before a runner's start that are more than preparing a load takes: Ollama waits up to five for memory."""
 
@@ -20,19 +19,17 @@ Places = tuple[tuple[str, Ref], ...]
 
 
 def findings(requests: Sequence[StudyRequest], silent_ps: Sequence[StudyRequest]) -> tuple[Finding, ...]:
-    """All of them, the most weighty first. `silent_ps` are answered requests after which `ollama ps` listed no "
-    "model."""
+    """All of them, the most weighty first. After the answers to `silent_ps`, `ollama ps` listed no model."""
     found: list[Finding] = []
     for look in _LOOKS:
         found += look(requests)
     if silent_ps:
-        runs = _runs(silent_ps)
         found.append(
             Finding(
                 "wrong server",
-                f"after {len(silent_ps)} answered requests ({_list(runs)}) `ollama ps` listed no model although one "
-                "was "
-                "loaded: it asked another server, so these listings and versions say nothing about the one measured",
+                f"after {_many(silent_ps)} that answered ({_list(_runs(silent_ps))}) `ollama ps` listed no model, "
+                "right after a runner had served: it asked another server (or the model is unloaded at once), so "
+                "these listings and versions say nothing about the server that was measured",
                 _places(silent_ps),
             )
         )
@@ -43,16 +40,16 @@ def _void(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
     void = [r for r in requests if r.void]
     for asked in dict.fromkeys(r.record.asked for r in void):
         group = [r for r in void if r.record.asked == asked]
-        yield Finding(
-            "void",
-            f"{len(group)} requests with num_gpu={_asked(group[0])} loaded nothing ({_list(_runs(group))}): the "
-            "runner with "
-            f"{_list(dict.fromkeys(f'{r.applied_layers} of {r.total_layers}' for r in group))} layers that an "
-            "earlier "
-            "request had loaded served them. Ollama keeps a running model when num_gpu is negative "
-            "(server/sched.go, needsReload), so these cells were never tested",
-            _places(group),
-        )
+        reused = [r for r in group if r.reused]
+        layers = _list(dict.fromkeys(f"{r.applied_layers} of {r.total_layers}" for r in group))
+        text = f"{_many(group)} with num_gpu={_asked(group[0])} ran with {layers} layers"
+        if reused == group and asked == "auto":
+            text = (
+                f"{_many(group)} with num_gpu={_asked(group[0])} loaded nothing ({_list(_runs(group))}): the runner "
+                f"with {layers} layers that an earlier request had loaded served them. Ollama keeps a running model "
+                "when num_gpu is negative (server/sched.go, needsReload), so these cells were never tested"
+            )
+        yield Finding("void", text, _places(group))
 
 
 def _crashes(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
@@ -70,9 +67,8 @@ def _crashes(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
         layers = _list(dict.fromkeys(f"{r.applied_layers}/{r.total_layers}" for r in group))
         yield Finding(
             "crash",
-            f"{len(group)} runners died of {deaths[0].signal or 'an unknown signal'} in the {where} on "
-            f"{backend} "
-            f"with {layers} layers, all with one signature ({signature}); candidates: {candidates}{unsure}",
+            f"{_many(group, 'runner')} died of {deaths[0].signal or 'an unknown signal'} in the {where} on {backend} "
+            f"with {layers} layers, with one signature ({signature}); candidates: {candidates}{unsure}",
             tuple((r.run, r.death.ref) for r in group if r.death is not None),
         )
 
@@ -84,8 +80,6 @@ def _timing(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
         for r in requests
         if r.death is not None and r.death.after_load is not None and r.record.seconds is not None
     ]
-    if not timed:
-        return
     before = [(round(seconds - after, 3), r) for seconds, after, r in timed]
     waits = [(wait, r) for wait, r in before if wait > WAIT]
     others = [wait for wait, _ in before if wait <= WAIT]
@@ -94,22 +88,21 @@ def _timing(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
         yield Finding(
             "timing",
             f"the time to a crash that the client measured ({_span(s for s, _, _ in timed)} s) is no property of the "
-            f"fault: a runner died {_span(a for _, a, _ in timed)} s after its start, but in {len(waits)} requests "
-            f"{_span(w for w, _ in waits)} s passed before that start{rest}, in which the server waited for "
-            "the memory of the runner that had died before",
+            f"fault: a runner died {_span(a for _, a, _ in timed)} s after its start, but in {_many(waits)} "
+            f"{_span(w for w, _ in waits)} s passed before that start{rest}, in which the server waited for the "
+            "memory of the runner that had died before",
             _places([r for _, r in waits]),
         )
 
 
 def _empty(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
-    empty = [r for r in requests if r.empty]
-    ok = [r for r in empty if r.record.status == "ok"]
+    ok = [r for r in requests if r.empty and r.record.status == "ok"]
     if ok:
+        tokens = _span(r.record.tokens or 0 for r in ok)
         yield Finding(
             "no text",
-            f"{len(ok)} requests that were counted as ok stored no text although "
-            f"{_span(r.record.tokens or 0 for r in ok)} "
-            f"tokens were generated ({_list(_runs(ok))}): whether their output was sane is unknown",
+            f"{_many(ok)} counted as ok stored no text although {tokens} tokens were generated ({_list(_runs(ok))}): "
+            "whether their output was sane is unknown",
             _places(ok),
         )
 
@@ -121,18 +114,17 @@ def _speed(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
             own = [r for r in requests if r.model == model and r.server == server and r.record.rate]
             base = [r.record.rate for r in own if r.record.rate and r.record.asked == 0]
             offloaded = [r for r in own if (r.applied_layers or 0) > 0]
-            near = (
-                [r for r in offloaded if r.record.rate and abs(r.record.rate / median(base) - 1) <= NEAR]
-                if base
-                else []
-            )
+            if not base:
+                continue
+            cpu = median(base)
+            near = [r for r in offloaded if r.record.rate and abs(r.record.rate / cpu - 1) <= NEAR]
             if near:
+                speeds = _span(r.record.rate or 0 for r in near)
                 yield Finding(
                     "speed",
                     f"{model} on {server}: {len(near)} of {len(offloaded)} answered requests with layers on the GPU "
-                    "ran at "
-                    f"{_span(r.record.rate or 0 for r in near)} tokens/s, within 10 % of num_gpu=0 "
-                    f"({median(base):.1f}): an answer in this time does not show that the GPU did anything",
+                    f"ran at {speeds} tokens/s, within 10 % of num_gpu=0 ({cpu:.1f}): an answer in this time does "
+                    "not show that the GPU did anything",
                     _places(near),
                 )
 
@@ -143,7 +135,7 @@ def _versions(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
         if request.side is not Backend.UNKNOWN and request.version.low:
             shown.setdefault(request.server, request)
     texts = {server: _version(r) for server, r in shown.items()}
-    if len(set(texts.values())) > 1:
+    if len({r.side for r in shown.values()}) > 1 and len(set(texts.values())) > 1:
         sides = "; ".join(f"{r.side.value} ({server}) {texts[server]}" for server, r in shown.items())
         yield Finding(
             "versions",
@@ -157,16 +149,16 @@ def _shared(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
     beside = [r for r in requests if r.alone is False]
     if not beside:
         return
-    free = [r.device_free for r in beside if r.device_free]
-    other = [r.device_free for r in requests if r.alone and r.device_free]
-    seen = ""
-    if free and other:
-        seen = f"; free before a load: {_list(dict.fromkeys(free))} there, {_list(dict.fromkeys(other))} otherwise"
+    free = dict.fromkeys(r.device_free for r in beside if r.device_free)
+    other = dict.fromkeys(r.device_free for r in requests if r.alone and r.device_free)
+    seen = f"; free before a load: {_list(free)} there, {_list(other)} otherwise" if free and other else ""
+    servers = {r.server for r in beside}
+    here = {r.device_bus for r in beside if r.device_bus}
+    there = {r.device_bus for r in requests if r.device_bus and r.server not in servers}
+    shared = f"; both servers use the device {_list(sorted(here & there))}" if here & there else ""
     yield Finding(
         "shared GPU",
-        f"in {_list(_runs(beside))} a runner of the other server was still loaded when the run began: the two "
-        "services "
-        f"shared one GPU{seen}",
+        f"in {_list(_runs(beside))} a runner of the other server was still loaded when the run began{shared}{seen}",
         _places(beside),
     )
 
@@ -175,11 +167,11 @@ def _labels(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
     wrong = [r for r in requests if r.label and r.side is not Backend.UNKNOWN and r.label != r.side.value]
     if wrong:
         sides = _list(dict.fromkeys(r.side.value for r in wrong))
+        labels = _list(dict.fromkeys(r.label for r in wrong))
         yield Finding(
             "label",
-            f"{len(wrong)} requests are labelled {_list(dict.fromkeys(r.label for r in wrong))} in their meta.json "
-            "and were "
-            f"served by a server that loads {sides} ({_list(_runs(wrong))})",
+            f"{_many(wrong)} labelled {labels} in meta.json went to a server that loads {sides} "
+            f"({_list(_runs(wrong))})",
             _places(wrong),
         )
 
@@ -194,18 +186,17 @@ def _order(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
         if len(runs) > 1:
             yield Finding(
                 "order",
-                f"num_gpu was tried in the order {', '.join(order)} in each of {len(runs)} runs, once a value: what "
-                "depends "
-                "on the order (a loaded runner, a warm page cache) cannot be told from what depends on the value",
+                f"num_gpu was tried in the order {', '.join(order)} in each of {len(runs)} runs: what depends on the "
+                "order (a loaded runner, a warm page cache) cannot be told from what depends on the value",
             )
 
 
 def _engines(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
-    engines = {
-        model: _list(dict.fromkeys(r.engine for r in requests if r.model == model and r.engine))
-        for model in dict.fromkeys(r.model for r in requests)
-    }
-    engines = {model: engine for model, engine in engines.items() if engine}
+    engines: dict[str, str] = {}
+    for model in dict.fromkeys(r.model for r in requests):
+        engine = _list(dict.fromkeys(r.engine for r in requests if r.model == model and r.engine))
+        if engine:
+            engines[model] = engine
     if len(set(engines.values())) > 1:
         listed = "; ".join(f"{model} on the {engine}" for model, engine in engines.items())
         yield Finding(
@@ -216,18 +207,17 @@ def _engines(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
 def _unlogged(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
     unknown = [r for r in requests if r.side is Backend.UNKNOWN]
     if unknown:
+        runs = _runs(unknown)
         yield Finding(
             "unknown backend",
-            f"{len(unknown)} requests of {len(_runs(unknown))} runs have no line in a server's log: on which "
-            "backend they "
-            f"ran is unknown, whatever port they asked ({_list(_runs(unknown))})",
+            f"{_many(unknown)} in {_many(runs, 'run')} have no line in a server's log that names a backend: where "
+            f"they ran is unknown, whatever port they asked ({_list(runs)})",
         )
     unsure = [r for r in requests if r.side is not Backend.UNKNOWN and r.applied is Answer.UNKNOWN]
     if unsure:
         yield Finding(
             "unknown load",
-            f"{len(unsure)} requests ran on a runner that was loaded before their journal begins: its layers are "
-            "not shown "
+            f"{_many(unsure)} ran on a runner whose load is not in the journal: its layers are not shown "
             f"({_list(_runs(unsure))})",
             _places(unsure),
         )
@@ -257,6 +247,10 @@ def _asked(request: StudyRequest) -> str:
 def _version(request: StudyRequest) -> str:
     low, high = request.version.low, request.version.high
     return str(low) if low == high else f"{low} to {high}"
+
+
+def _many(things: Sequence[object], what: str = "request") -> str:
+    return f"{len(things)} {what}{'' if len(things) == 1 else 's'}"
 
 
 def _runs(requests: Iterable[StudyRequest]) -> list[str]:

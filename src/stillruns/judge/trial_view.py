@@ -10,7 +10,7 @@ from stillruns.model.applied import Answer, FactorApplied
 from stillruns.model.backend import Backend
 from stillruns.model.condition import Condition
 from stillruns.model.evidence import Ref
-from stillruns.model.server_facts import ServerFacts
+from stillruns.model.server_facts import Offload, ServerFacts
 from stillruns.model.trial import TrialRecord
 
 LIBRARIES: dict[Backend, tuple[str, ...]] = {
@@ -61,8 +61,16 @@ class TrialView:
         return self.absent.detail
 
     def hides(self, *names: str) -> bool:
-        """Whether the log's verbosity leaves out any of these (`offload`, `buffers`, `devices`)."""
+        """Whether the log's verbosity leaves out any of these (`offload`, `buffers`, `devices`), or the log does not
+        hold the load of the model at all: it begins later, or is another program's."""
+        if self.ready and self.facts is not None and not self._shows_a_load(self.facts):
+            return True
         return self.facts is not None and any(name in self.facts.hidden for name in names)
+
+    @staticmethod
+    def _shows_a_load(facts: ServerFacts) -> bool:
+        printed = facts.settings.keys() - {"n_threads"}  # that one stands before the load
+        return bool(facts.model_loaded or facts.buffers or printed or isinstance(facts.offload, Offload))
 
     @property
     def moves_tensors(self) -> str:

@@ -87,11 +87,16 @@ def _wrong(ended: Outcome, output: Agreement, answered: Answered | Absence) -> O
 
 
 def speed(facts: ServerFacts | Absence, answered: Answered | Absence) -> float | None:
-    """Generated tokens per second of the server's own evaluation time: from the answer, else from its log."""
+    """Generated tokens per second of the server's own evaluation time: from the answer, else from its log.
+
+    None for a single token: it comes out of the prompt's evaluation, and its own time is a clock's tick.
+    """
+    if isinstance(answered, Answered) and len(answered.tokens or answered.probs) == 1:
+        return None
     if isinstance(answered, Answered) and answered.predicted_per_second is not None:
         return answered.predicted_per_second
     if isinstance(facts, ServerFacts):
         for timing in reversed(facts.timings):
-            if timing.predicted_tokens and timing.predicted_ms:
+            if timing.predicted_tokens and timing.predicted_tokens > 1 and timing.predicted_ms:
                 return 1000.0 * timing.predicted_tokens / timing.predicted_ms
     return None

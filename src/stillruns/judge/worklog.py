@@ -65,7 +65,9 @@ def _match(
 
 
 def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text[:26].ljust(19, "0"))
+    """A time as it was written; Python 3.10 itself reads fractions of 3 or 6 digits only."""
+    fraction = float("0" + text[19:26]) if text[19:20] == "." else 0.0
+    return datetime.fromisoformat(text[:19]) + timedelta(seconds=fraction)
 
 
 def _alone(run: ClientRun, record: ClientRecord, journal: bool) -> StudyRequest:
@@ -124,6 +126,7 @@ def _beside(
         outcome=_outcome(record, request, ending, death),
         death=death,
         device_free=dict(runner.settings).get("device_free", "") if runner and not request.reused else "",
+        device_bus=dict(runner.settings).get("device_bus", "") if runner else "",
         runner_ref=runner.started if runner else None,
         access_ref=request.last,
         refs=tuple(dict.fromkeys([*request.refs, *([ending.ref] if ending else [])])),

@@ -24,6 +24,7 @@ from stillruns.normalise.logs import kernel, llama_cpp_server
 from stillruns.normalise.logs.prefilter import Prefilter
 from stillruns.normalise.logs.reader import visible
 from stillruns.normalise.logs.streams import (
+    OURS,
     RUNTIMES,
     Catalogue,
     Found,
@@ -124,8 +125,8 @@ def _core(entry: logs.LogInput, source: str, catalogue: Catalogue, whole: _Whole
 
 
 def _supervised(servers: list[ServerLog], entries: list[SupervisorLine]) -> list[ServerLog]:
-    """systemd's lines about a unit or a pid become endings of the server that they name; without one, of the only
-    server there is."""
+    """systemd's lines about a unit or a pid become endings of the server that they name, or of the only server there
+    is where the unit is called like one."""
     for entry in entries:
         index = _owner(servers, entry.name, entry.sign.pid)
         if index is None:
@@ -150,4 +151,4 @@ def _owner(servers: list[ServerLog], name: str, pid: int | None) -> int | None:
         unit = server.name.split("[", 1)[0]
         if (pid is not None and f"[{pid}]" in server.name) or (name and unit and unit == name):
             return index
-    return 0 if len(servers) == 1 else None
+    return 0 if len(servers) == 1 and OURS.search(name) else None

@@ -132,8 +132,10 @@ def _kind(name: str) -> str:
 
 def _moment(local: str, zone: str) -> datetime:
     """A local time with the offset that is known of it; the beginning of 1970 where the client wrote none."""
-    text = local[:26] or "1970-01-01T00:00:00"
-    moment = datetime.fromisoformat(text)
+    text = local or "1970-01-01T00:00:00"
+    moment = datetime.fromisoformat(text[:19])
+    if text[19:20] == ".":
+        moment = moment.replace(microsecond=int(text[20:26].ljust(6, "0")))
     if zone:
         return datetime.fromisoformat(f"{moment.isoformat()}{zone}")
     return moment.replace(tzinfo=timezone.utc)

@@ -12,7 +12,7 @@ from stillruns.catalogue.load import known_issues
 from stillruns.errors import UsageError
 from stillruns.judge import agreement, counting, experiment, hypotheses, quoting, survival, verdict
 from stillruns.judge.matrix import covering_note
-from stillruns.lab import checking, engines, freezing, observing, reading
+from stillruns.lab import distributions, engines, freezing, observing, reading
 from stillruns.model.applied import Answer, Applied
 from stillruns.model.cell_plan import CellPlan, CellState
 from stillruns.model.engine import Engine
@@ -44,8 +44,10 @@ class Judged:
     left_open: tuple[dict[str, str], ...] = ()
     faults: list[str] = field(default_factory=list)
     twin: str = ""
-    checked: dict[str, checking.Checked] = field(default_factory=dict)
+    checked: dict[str, distributions.Checked] = field(default_factory=dict)
     met: dict[str, observing.Met] = field(default_factory=dict)
+    only: str = ""
+    """A trial's id: then no other is judged but the references. Judging reads each trial's whole log."""
     answers: dict[str, Answered] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -62,9 +64,9 @@ class Judged:
             elif record.kind == "trial_ended":
                 started.pop(str(body["trial"]), None)
                 ended = decode_trial(body["record"])
-                if ended.cell.startswith(checking.PREFIX):
+                if ended.cell.startswith(distributions.PREFIX):
                     self.take_check(ended)
-                else:
+                elif self._wanted(ended):
                     self.take(ended)
             elif record.kind == "trial_interrupted":
                 started.pop(str(body["trial"]), None)
@@ -73,6 +75,13 @@ class Judged:
                 self.take_reused(body)
         self.left_open = tuple(started.values())
 
+    def _wanted(self, record: TrialRecord) -> bool:
+        """Whether a trial is to be judged: all, or the one asked for and the references that it is compared with."""
+        if not self.only or record.trial == self.only:
+            return True
+        plan = self.plan_of(record.cell)
+        return plan is not None and plan.is_reference
+
     def plan_of(self, cell: str) -> CellPlan | None:
         """The plan of a cell id; None for a cell that the spec does not have."""
         return next((p for p in self.plans if p.id == cell), None)
@@ -80,11 +89,11 @@ class Judged:
     def take_check(self, record: TrialRecord) -> None:
         """Read a check: it has no verdict of its own."""
         self.seen.add(record.trial)
-        plan = self.plan_of(record.cell.removeprefix(checking.PREFIX))
+        plan = self.plan_of(record.cell.removeprefix(distributions.PREFIX))
         engine = engines.choose(plan.condition, self.backends, self.engines) if plan else None
         if plan is not None and self.twin:
             plan = dataclasses.replace(plan, condition=dataclasses.replace(plan.condition, model=self.twin))
-        self.checked[record.cell] = checking.read(self.store, record, plan, engine)
+        self.checked[record.cell] = distributions.read(self.store, record, plan, engine)
 
     def take(self, record: TrialRecord) -> TrialVerdict:
         """Judge one more trial and add it."""
@@ -140,7 +149,7 @@ class Judged:
 
     def _interrupted(self, trial: str, cell: str, reason: str) -> None:
         self.seen.add(trial)
-        if cell.startswith(("warming:", checking.PREFIX)):
+        if cell.startswith(("warming:", distributions.PREFIX)):
             return
         self.verdicts.append(
             TrialVerdict(
@@ -219,7 +228,7 @@ def judged_run(start: Opening, judged: Judged) -> RunResult:
         verdicts=tuple(judged.verdicts),
         warnings=tuple(_warnings(start, judged)),
         claims=hypotheses.judge(posed, seen, known_issues()),
-        checks=checking.judge(start.plans, judged.checked, judged.answers, _checked_model(start)),
+        checks=distributions.judge(start.plans, judged.checked, judged.answers, _checked_model(start)),
         survival=curves,
         log_rank=ranks,
         complete=CellState.OPEN not in states,
@@ -267,7 +276,7 @@ def _warnings(start: Opening, judged: Judged) -> list[RunWarning]:
             found.append(RunWarning("floor", f"{plan.id}: {sentence}"))
     cells = observed(start, judged)
     if any(v.agreement is not None and v.counts for v in judged.verdicts):
-        told = checking.note(
+        told = distributions.note(
             start.spec.model,
             observing.quantisation(start.spec.model),
             checked=start.spec.check,

@@ -56,7 +56,8 @@ def lint(request: Request) -> tuple[LintResult, ...]:
     if request.configuration and any(name.startswith("llama-") for name in engines):
         for path in installed.configuration(request.environ):
             recipes.append(_file(str(path), request, names, RecipeForm.CONFIG))
-    engines = {name: _with_hits(engine, recipes) for name, engine in engines.items()}
+    known = {row.name for row in options.rows if row.kind == "env"} | {reader.name for reader in options.readers}
+    engines = {name: _with_hits(engine, recipes, known) for name, engine in engines.items()}
     sources, against = _trees(request.sources)
     ground = Ground(
         options=options,
@@ -143,13 +144,13 @@ def _engine(name: str, request: Request) -> Installed:
     return Installed(name, str(path), how, told.strip(), lines, found, files, missing=missing, problem=problem)
 
 
-def _with_hits(engine: Installed, recipes: Iterable[Recipe]) -> Installed:
+def _with_hits(engine: Installed, recipes: Iterable[Recipe], known: Iterable[str]) -> Installed:
     wanted = {CONFIG_FILE}
     for recipe in recipes:
         for item in recipe.items:
             if item.kind is ItemKind.ENV:
                 wanted |= {item.name, item.name.replace("LLAMA_ARG_NO_", "LLAMA_ARG_")}
-    return replace(engine, hits=installed.strings(engine.files, wanted))
+    return replace(engine, hits=installed.strings(engine.files, wanted, known))
 
 
 def _trees(

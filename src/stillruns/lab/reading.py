@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from stillruns.catalogue import load
 from stillruns.errors import StoreError
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.backend import Runtime
-from stillruns.model.evidence import Evidence
+from stillruns.model.evidence import Evidence, parse_ref
 from stillruns.model.exchange import Answered
 from stillruns.model.server_facts import ServerFacts
 from stillruns.model.trial import TrialRecord
@@ -54,7 +55,10 @@ def _facts(store: Store, record: TrialRecord) -> ServerFacts | Absence:
     if log is None:
         return Absence(AbsenceReason.NOT_COLLECTED, "no log of this server was collected")
     data = store.read_blob(log.sha256)
-    return llama_cpp.read(data, log.id, load.grammar(Runtime.LLAMA_CPP), load.patterns(), log.cut)
+    facts = llama_cpp.read(data, log.id, load.grammar(Runtime.LLAMA_CPP), load.patterns(), log.cut)
+    before = record.log_lines_before
+    recent = tuple(t for t in facts.troubles if (parse_ref(t.ref)[1] or 0) > before)
+    return dataclasses.replace(facts, troubles=recent) if before else facts
 
 
 def _answer(store: Store, record: TrialRecord) -> Answered | Absence:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from stillruns.errors import StoreError
 from stillruns.lab.host import describe as describe_host
 from stillruns.lab.preparing import Prepared
 from stillruns.model.absence import Absence
@@ -17,6 +18,7 @@ from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
 from stillruns.store.ids import digest
 from stillruns.store.store import Store
+from stillruns.store.view import decode_trial
 
 
 def recall(store: Store, plan: CellPlan, prepared: Prepared) -> dict[str, object] | None:
@@ -27,14 +29,16 @@ def recall(store: Store, plan: CellPlan, prepared: Prepared) -> dict[str, object
         kept = json.loads(_place(store, plan, prepared).read_text())
         for record in store.records(run=kept["run"], kind="trial_ended"):
             if record.body.get("trial") == kept["trial"]:
+                for evidence in decode_trial(record.body["record"]).evidence:
+                    store.read_blob(evidence.sha256)
                 return {
                     "trial": kept["trial"],
                     "cell": plan.id,
                     "from_run": kept["run"],
                     "record": record.body["record"],
                 }
-    except (OSError, ValueError, KeyError):
-        pass  # derived data: not there, damaged, or its run was removed; the reference is simply run again
+    except (OSError, ValueError, KeyError, StoreError):
+        pass  # not there, damaged, or its run or evidence was removed; the reference is simply run again
     return None
 
 

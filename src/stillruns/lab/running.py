@@ -19,7 +19,7 @@ from stillruns.act.runtimes import adapters
 from stillruns.act.trial import Put
 from stillruns.errors import Interrupted, UsageError
 from stillruns.judge import experiment
-from stillruns.lab import checking, freezing, reference, verdict_digest
+from stillruns.lab import distributions, freezing, reference, verdict_digest
 from stillruns.lab.host import describe as describe_host
 from stillruns.lab.judging import Judged, judged_run, opening
 from stillruns.lab.pace import Pace
@@ -90,7 +90,7 @@ class Run:
         if not self.prepared.spec.check:
             return []
         twin = self.prepared.twin.path if self.prepared.twin else ""
-        found = checking.needed(self.prepared.plans, self.judged.verdicts, self.judged.answers, twin)
+        found = distributions.needed(self.prepared.plans, self.judged.verdicts, self.judged.answers, twin)
         return [plan for plan in found if plan.id not in self.judged.checked]
 
     def _warm(self) -> None:
@@ -192,6 +192,12 @@ def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = Fal
     A changed binary or model refuses to resume (UsageError) unless `new` starts another run. Ctrl-C and SIGTERM
     raise Interrupted with everything recorded so far kept.
     """
+    with store.hold(f"of-spec-{prepared.spec.sha256.removeprefix('sha256:')[:16]}"):
+        return _run(prepared, store, progress, new=new)
+
+
+def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool) -> RunResult:
+    """The same, while nobody else works on this spec in this store."""
     killed, left = orphans.sweep()
     for orphan in killed:
         fate = "cannot be killed" if orphan in left else "was killed"
@@ -276,6 +282,13 @@ def _unfinished(prepared: Prepared, store: Store, *, new: bool) -> str | None:
     moved = was_files != {n: m.sha256 for n, m in prepared.models.items()}
     if moved or (isinstance(model, dict) and model.get("sha256") != digest):
         raise UsageError(f"the model changed since run {last.run} of this spec; --new starts a new run with it")
+    plans = msgspec.convert(last.body["plans"], tuple[CellPlan, ...])
+    if plans != prepared.plans:
+        changed = next((p.id for p, q in zip(plans, prepared.plans, strict=False) if p != q), "the number of cells")
+        raise UsageError(
+            f"what {changed} would ask for (its device, or the store's own folder) changed since run {last.run} of "
+            "this spec; --new starts a new run"
+        )
     return last.run
 
 

@@ -26,7 +26,9 @@ from stillruns.store.store import Store
 from stillruns.store.view import decode_trial
 
 TIMEOUTS = Timeouts(load=12.0, first_token=8.0, token=6.0, teardown=4.0)
-"""Short, since a hang is waited for; long enough for a software Vulkan driver with warm shaders."""
+"""Short, since a hang is waited for."""
+DEVICE_TIMEOUTS = Timeouts(load=30.0, first_token=20.0, token=15.0, teardown=8.0)
+"""Long enough for a software Vulkan driver with warm shaders on a machine that has other work."""
 
 
 def run(
@@ -54,6 +56,7 @@ def run(
     verdicts = {v.cell: v for v in result.verdicts}
     records = {str(r.body["trial"]): r.body["record"] for r in store.records(run=result.run, kind="trial_ended")}
     left = {o.trial for o in orphans.find()}
+    skipped += _control(prepared, verdicts)
     engine = base.engines[side.id]
     judged = []
     for fault in chosen:
@@ -121,16 +124,17 @@ def _spec(side: BackendSpec) -> Spec:
             predict=24,
             context=512,
             stop=StopRule(trials=1, max_voids=1),
-            timeouts=TIMEOUTS,
+            timeouts=TIMEOUTS if side.backend is Backend.CPU else DEVICE_TIMEOUTS,
         )
     )
 
 
 def _with_faults(base: Prepared, chosen: Sequence[Fault], shim: Path, logs: Path) -> Prepared:
-    """The reference stays clean; each fault is a cell of its own."""
+    """The reference stays clean, and so does the first cell, a control, which therefore is the one that warms the
+    shader cache; each fault is a cell of its own."""
     references = [p for p in base.plans if p.is_reference]
     healthy = next(p for p in base.plans if not p.is_reference)
-    plans: list[CellPlan] = [*references]
+    plans: list[CellPlan] = [*references, healthy]
     for fault in chosen:
         log = _log(logs, fault)
         log.unlink(missing_ok=True)
@@ -138,6 +142,16 @@ def _with_faults(base: Prepared, chosen: Sequence[Fault], shim: Path, logs: Path
         condition = dataclasses.replace(healthy.condition, env=env)
         plans.append(dataclasses.replace(healthy, id=fault.id, condition=condition))
     return dataclasses.replace(base, plans=tuple(plans))
+
+
+def _control(prepared: Prepared, verdicts: Mapping[str, TrialVerdict]) -> list[str]:
+    """A sentence when even the server without a fault did not pass: then the faults say little."""
+    healthy = next(p for p in prepared.plans if not p.is_reference)
+    verdict = verdicts.get(healthy.id)
+    if verdict is None or verdict.passed:
+        return []
+    ended = _text(verdict.outcome.kind, verdict.outcome.phase)
+    return [f"{healthy.id}: the server without any fault ended as {ended}, applied {verdict.applied.status.value}"]
 
 
 def _log(logs: Path, fault: Fault) -> Path:

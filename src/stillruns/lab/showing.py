@@ -104,7 +104,7 @@ def _verdict(store: Store, record: TrialRecord) -> TrialVerdict:
     if body.get("form") == importing.FORM:
         return studying.verdict(store, record)
     start = judging.opening(store, record.run)
-    judged = judging.Judged(store, record.run, start.plans, start.spec.backends, start.engines)
+    judged = judging.Judged(store, record.run, start.plans, start.spec.backends, start.engines, only=record.trial)
     for verdict in (*judged.verdicts, *judged.warming):
         if verdict.trial == record.trial:
             return verdict

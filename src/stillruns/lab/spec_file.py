@@ -32,6 +32,12 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
+_TAKEN = """
+    seed predict context batch ubatch threads flash_attention reference order_seed warm cover epochs check
+    """.split()
+"""Fields of [experiment] that are taken as they are."""
+
+
 class _Table(msgspec.Struct, forbid_unknown_fields=True):
     """Tables refuse unknown keys: a misspelt field must not be a silent default."""
 
@@ -140,10 +146,7 @@ def parse(text: str, path: Path) -> Spec:
         hypotheses=hypothesis_file.check(document.hypothesis, str(path)),
         twin=_model(document.experiment.twin, path) if document.experiment.twin else "",
         path=str(path),
-        **{
-            name: getattr(document.experiment, name)
-            for name in "seed predict context batch ubatch threads flash_attention reference order_seed warm cover epochs check".split()
-        },
+        **{name: getattr(document.experiment, name) for name in _TAKEN},
     )
     _check(spec, path)
     return freeze(spec)

@@ -8,7 +8,7 @@ from stillruns.model.run_result import RunResult
 from stillruns.store.ids import canonical, sha256_of
 
 LATER = ("checks", "survival", "log_rank")
-"""Parts that came after the first runs were recorded: left out where empty, so that old digests stay what they were."""
+"""Parts that came after the first runs were recorded: left out where empty, so that old digests hold."""
 
 
 def plain(result: RunResult) -> object:

@@ -18,7 +18,8 @@ class Condition:
     `backend_id` is the spec's name of the side; `device` is ggml's device name (`Vulkan0`; `none` for the cpu
     reference; empty when the first device of the backend is to be used). `binary` and `url` are exclusive.
     `axes` holds the values of further matrix axes by name. `env` and `args` are added to what the adapter pins.
-    `prefix` is an argument list to put before the binary (a container, a wrapper).
+    `prefix` is an argument list to put before the binary (a container, a wrapper). `log` is the log file of an
+    attached server.
     """
 
     backend_id: str
@@ -43,6 +44,7 @@ class Condition:
     prefix: tuple[str, ...] = ()
     axes: dict[str, str | int | float | bool] = field(default_factory=dict)
     is_reference: bool = False
+    log: str = ""
     epochs: int = 1
     """How often one server is asked, again and again."""
     forced: tuple[int, ...] = ()

@@ -11,7 +11,8 @@ from stillruns.model.absence import Absence
 class HelpOption:
     """One option of a `--help` text. `names` in its order, negative forms included; `hint` is the placeholder of its
     value (`N`, `<0|1>`, empty for a switch); `values` the accepted ones where the text lists them. `env` is the
-    variable that sets it; `instead` what a deprecated option says to use. `line` counts from 1; `text` is that line.
+    variable that sets it; `instead` what a deprecated option says to use. `removed`: the help still lists it, only to
+    say that it is gone, and the program stops at it. `line` counts from 1; `text` is that line.
     """
 
     names: tuple[str, ...]
@@ -24,6 +25,7 @@ class HelpOption:
     about: str
     line: int
     text: str
+    removed: bool = False
 
     @property
     def negatives(self) -> tuple[str, ...]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+UNEXPORTED = "not exported"
+"""`how` of a shell variable that is set and never exported: no program that the script starts sees it."""
+
 
 class RecipeForm(str, Enum):
     """How a recipe is written."""
@@ -93,7 +96,8 @@ class Command:
     """A command of the recipe: `program` is the base name of the word that names it, `written` the word itself.
 
     `words` are the arguments. `style` is `shell`, or `json` for an exec form. `client` is true for a program that
-    only talks to a server (`ollama run`)."""
+    only talks to a server (`ollama run`). `without` are variables that were taken away from it (`unset`, `env -u`);
+    `*` stands for all (`env -i`)."""
 
     program: str
     written: Word
@@ -102,6 +106,7 @@ class Command:
     scope: Scope
     style: str = "shell"
     client: bool = False
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +127,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """`path` as the user gave it (`-` for standard input, `command line` for words after `--`)."""
+    """`path` as the user gave it (`-` for standard input, `command line` for words after `--`). `unexported` are
+    shell variables that are no variables of any program, though they may be meant as such."""
 
     path: str
     form: RecipeForm
@@ -131,6 +137,7 @@ class Recipe:
     commands: tuple[Command, ...]
     comments: tuple[Comment, ...]
     notes: tuple[Note, ...]
+    unexported: tuple[Item, ...] = ()
     _by_command: dict[int, list[Item]] = field(default_factory=dict, compare=False, repr=False)
 
     def of_command(self, index: int) -> list[Item]:

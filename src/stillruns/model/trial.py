@@ -17,6 +17,7 @@ class TrialPlan:
     `argv` includes the prefix and binary; the text `{port}` in an argument is replaced by a free port.
     `env` is the child's whole environment. `request` is the JSON body to post to `path` once ready, and `ready_path`
     the health path. `marker` is put into the child's environment so that an orphan can be recognised.
+    `log` is the log file of a server that runs already.
     """
 
     trial: str
@@ -31,6 +32,7 @@ class TrialPlan:
     timeouts: Timeouts
     sample_devices: tuple[str, ...] = ()
     keep_core: bool = True
+    log: str = ""
     more: tuple[dict[str, object], ...] = ()
     """Further requests to the same server, one after the other, as long as each is answered."""
 
@@ -53,7 +55,10 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class TrialRecord:
-    """The raw record of a trial: evidence and sightings, no judgement. Everything else is recomputed from it."""
+    """The raw record of a trial: evidence and sightings, no judgement. Everything else is recomputed from it.
+
+    `log_lines_before`: lines that an attached server's log held already when the trial began.
+    """
 
     trial: str
     run: str
@@ -71,6 +76,7 @@ class TrialRecord:
     boot_id: str = ""
     load_average: float | None = None
     notes: tuple[str, ...] = field(default_factory=tuple)
+    log_lines_before: int = 0
     more: tuple[Exchange, ...] = ()
     """The other requests of a trial that makes several, in their order; `exchange` is the first that failed, else the
     last."""

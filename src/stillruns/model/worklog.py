@@ -120,6 +120,7 @@ class StudyRequest:
     outcome: OutcomeKind = OutcomeKind.OK
     death: Death | None = None
     device_free: str = ""
+    device_bus: str = ""
     runner_ref: Ref | None = None
     access_ref: Ref | None = None
     refs: tuple[Ref, ...] = ()

@@ -11,16 +11,13 @@ from dataclasses import dataclass
 
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.engine import Device
+from stillruns.normalise import program_help
 from stillruns.normalise.logs.prefix import strip
 from stillruns.normalise.logs.reader import clean
 from stillruns.normalise.system_info import features
 
-_FLAG = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*")
 _DEVICE = re.compile(r"^\s+(\S+): (.*?)(?: \((\d+) MiB, (\d+) MiB free\))?$")
 _VERSION = re.compile(r"^version: (.+)$")
-_REMOVED = "argument has been removed"
-_COLUMN = 40
-"""At this column the help's explanations begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,64 +43,11 @@ def _lines(raw: bytes) -> list[str]:
 
 
 def _help(raw: bytes) -> tuple[frozenset[str], dict[str, tuple[str, ...]]]:
-    """Options begin at the left (indented by 2 or 9 up to mid 2024), their explanations at column 34 or 40."""
-    flags: set[str] = set()
-    values: dict[str, tuple[str, ...]] = {}
-    for head, text in _blocks(raw):
-        names = _names(head)
-        if _REMOVED not in " ".join(text):
-            flags.update(names)
-            accepted = _accepted(head, text)
-            if accepted:
-                values.update(dict.fromkeys(names, accepted))
-    return frozenset(flags), values
-
-
-def _blocks(raw: bytes) -> list[tuple[str, list[str]]]:
-    """Each option's head and the lines that explain it."""
-    blocks: list[tuple[str, list[str]]] = []
-    for line in _lines(raw):
-        if re.match(r" {0,12}--?[A-Za-z]", line):
-            head, text = _split(line)
-            blocks.append((head, [text]))
-        elif line.startswith(" ") and blocks:
-            blocks[-1][1].append(line.strip())
-        elif line.strip():
-            blocks.append(("", []))
-    return blocks
-
-
-def _split(line: str) -> tuple[str, str]:
-    """The option's names with their placeholder, and what explains them (on the next line after long names)."""
-    parts = re.split(r" {2,}", line.strip())
-    head = parts.pop(0)
-    while parts and head.endswith(","):  # `-t,    --threads N`
-        head = f"{head} {parts.pop(0)}"
-    if not parts and len(line) > _COLUMN and line[_COLUMN - 1] == " ":
-        return line[: _COLUMN - 1].strip(), line[_COLUMN:].strip()
-    return head, " ".join(parts)
-
-
-def _names(head: str) -> list[str]:
-    names = []
-    for part in re.split(r",\s*|\s+", head):
-        if not _FLAG.fullmatch(part):
-            break
-        names.append(part)
-    return names
-
-
-def _accepted(head: str, text: list[str]) -> tuple[str, ...]:
-    """The accepted values where the help lists them: `[on|off|auto]`, `{none,layer,row}` or `<0|1>` beside the name,
-    `allowed values: f32, f16` or a list `- none: ...` below it. A placeholder (`<dev1,dev2,..>`, `N`) lists none."""
-    found = re.search(r"\[([\w.+-]+(?:\|[\w.+-]+)+)\]|\{([\w.+-]+(?:,[\w.+-]+)+)\}|<([\w.+-]+(?:\|[\w.+-]+)+)>", head)
-    if found:
-        return tuple(re.split(r"[|,]", found[1] or found[2] or found[3]))
-    for line in text:
-        if line.startswith("allowed values: "):
-            return tuple(value.strip() for value in line.removeprefix("allowed values: ").split(",") if value.strip())
-    listed = [found[1] for line in text if (found := re.match(r"- ([\w.+-]+)(?: \(default\))?: ", line))]
-    return tuple(listed) if len(listed) > 1 else ()
+    """The names of all options that still do something, and the accepted values under each name."""
+    _, options = program_help.read("\n".join(_lines(raw)))
+    live = [option for option in options if not option.removed]
+    values = {name: option.values for option in live if option.values for name in option.names}
+    return frozenset(name for option in live for name in option.names), values
 
 
 def _devices(raw: bytes) -> tuple[Device, ...] | Absence:

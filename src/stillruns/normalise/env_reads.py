@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from stillruns.model.installed import SourceRead
+from stillruns.normalise.program_help import REMOVED, replacement
 
 LARGEST = 8 << 20
 """Bytes: larger files are generated or data."""
@@ -76,7 +77,8 @@ _APPENDS = re.compile(r"push_back|emplace|\.insert\(|parse_tensor_buffer_overrid
 @dataclass(frozen=True, slots=True)
 class TableFlag:
     """A flag as its source declares it. `programs` are LLAMA_EXAMPLE_* names (empty: every program), `excluded` those
-    that it is kept from; `repeat` is append, last, or switch."""
+    that it is kept from; `repeat` is append, last, switch, or removed: still in the table, only to stop the program;
+    its `hint` is the flag to use instead."""
 
     names: tuple[str, ...]
     negatives: tuple[str, ...]
@@ -185,15 +187,16 @@ def _add_opt(path: str, text: str) -> Iterator[TableFlag]:
         env = re.search(r'set_env\(\s*"([^"]+)"', block)
         line += text.count("\n", counted, head.start())
         counted = head.start()
+        gone = REMOVED in block
         repeat = "switch" if not takes else ("append" if _APPENDS.search(_handler(block)) else "last")
         yield TableFlag(
             names=names,
             negatives=tuple(_QUOTED.findall(head.group(2) or "")),
-            hint=hint if takes and after else "",
+            hint=replacement(block) if gone else (hint if takes and after else ""),
             env=env.group(1) if env else "",
             programs=_examples(block, "set_examples"),
             excluded=_examples(block, "set_excludes"),
-            repeat=repeat,
+            repeat="removed" if gone else repeat,
             path=path,
             line=line + text.count("\n", head.start(), head.start(1)),
         )

@@ -7,8 +7,8 @@ beside it. Fields came and went between the scripts' versions; a field that is m
 from __future__ import annotations
 
 import json
-import math
 import re
+from datetime import datetime
 from typing import Any
 
 from stillruns.model.absence import Absence, AbsenceReason
@@ -18,6 +18,7 @@ from stillruns.model.worklog import ClientRecord, ClientRun, Probe, ProbedRunner
 from stillruns.normalise.logs.reader import lines, visible
 
 MAX_RECORDS = 100_000
+LARGEST = 1e15
 
 _PROCESS = re.compile(
     r"^\S{1,64} {1,12}(?P<pid>\d{1,10}) {1,12}(?P<parent>\d{1,10}) .{0,80}?"
@@ -97,7 +98,7 @@ def _record(place: int, entry: dict[str, Any], shared: Any) -> ClientRecord:
         asked=layers(asked),
         status=_text(entry.get("status"), 40) or "unknown",
         started=_time(entry.get("started_at")),
-        seconds=_number(entry.get("elapsed_sec")),
+        seconds=_seconds(entry.get("elapsed_sec")),
         tokens=_int(entry.get("eval_count")),
         rate=_rate(entry.get("eval_count"), entry.get("eval_duration")),
         prompt_tokens=_int(entry.get("prompt_eval_count")),
@@ -112,9 +113,13 @@ def _record(place: int, entry: dict[str, Any], shared: Any) -> ClientRecord:
 
 def layers(asked: Any) -> Layers:
     """num_gpu as layers: a negative number leaves it to the server; what is no number is not known."""
-    if isinstance(asked, bool) or not isinstance(asked, int):
-        return None
-    return asked if asked >= 0 else "auto"
+    number = _int(asked)
+    return None if number is None else number if number >= 0 else "auto"
+
+
+def _seconds(value: Any) -> float | None:
+    number = _number(value)
+    return number if number is not None and 0 <= number < 1e8 else None
 
 
 def _status(error: str) -> int | None:
@@ -140,14 +145,21 @@ def _text(value: Any, limit: int) -> str:
 
 
 def _time(value: Any) -> str:
-    return value if isinstance(value, str) and _STARTED.match(value) else ""
+    if not isinstance(value, str) or not _STARTED.match(value):
+        return ""
+    try:
+        datetime.fromisoformat(value[:19])
+    except ValueError:
+        return ""
+    return value
 
 
 def _int(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST else None
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    """A number that a duration or a count can be: finite, and not beyond what any run could reach."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -LARGEST < value < LARGEST:
         return None
     return float(value)

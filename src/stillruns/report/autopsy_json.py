@@ -14,7 +14,7 @@ def document(found: Autopsy) -> dict[str, Any]:
     body: dict[str, Any] = {
         "schema": "stillruns.autopsy/1",
         "sources": [
-            {"id": s.id, "path": s.path, "sha256": s.sha256, "bytes": s.bytes, "lines": s.lines}
+            {"id": s.id, "path": s.path, "sha256": s.sha256 or None, "bytes": s.bytes, "lines": s.lines}
             for s in found.sources
         ],
         "servers": [_server(s) for s in found.servers],

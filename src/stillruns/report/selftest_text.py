@@ -31,21 +31,31 @@ def document(result: SelftestResult) -> dict[str, Any]:
 
 
 def markdown(result: SelftestResult) -> str:
-    """The generated table of docs/fault-matrix.md: phases down, kinds across."""
+    """The generated table of docs/fault-matrix.md: kinds down, phases across, and the count.
+
+    A fault that was recognised stands as the outcome that was judged, one that was not in bold with what is wrong.
+    """
     kinds = list(dict.fromkeys(e.kind for e in result.results))
     phases = list(dict.fromkeys(e.phase for e in result.results))
     cells = {(e.phase, e.kind): e for e in result.results}
-    lines = ["| phase | " + " | ".join(kinds) + " |", "|---" * (len(kinds) + 1) + "|"]
-    for phase in phases:
-        row = [_mark(cells.get((phase, kind))) for kind in kinds]
-        lines.append(f"| {phase} | " + " | ".join(row) + " |")
+    lines = ["| kind | " + " | ".join(phases) + " |", "|---" * (len(phases) + 1) + "|"]
+    for kind in kinds:
+        row = [_mark(cells.get((phase, kind))) for phase in phases]
+        lines.append(f"| `{kind}` | " + " | ".join(row) + " |")
+    right = sum(e.right for e in result.results)
+    lines += [
+        "",
+        f"{right} of {len(result.results)} faults were recognised (llama-server {visible(result.version)}).",
+    ]
     return "\n".join(lines) + "\n"
 
 
 def _mark(entry: FaultResult | None) -> str:
     if entry is None:
         return ""
-    return f"{entry.judged}" if entry.right else f"**{entry.judged}** ({entry.wrong})"
+    if not entry.right:
+        return f"**{entry.judged}** ({entry.wrong})"
+    return entry.judged.removesuffix(f" in {entry.phase}")
 
 
 def _detail(entry: FaultResult) -> str:

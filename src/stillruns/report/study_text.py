@@ -40,7 +40,8 @@ def text(study: Study, *, trials: bool = False) -> str:
         f"{journals} of them with a server log",
         "The backend is what the server's own lines say it loaded, not its port. `counted ok` is the worklog's own "
         "count;",
-        "void requests ran under another condition than they asked and enter no rate; unknown ones neither.",
+        "void requests ran under another condition than they asked and enter no rate; unknown ones neither. tok/s is",
+        "tokens over evaluation time (median), of void requests too; it never holds the time of a load.",
     ]
     for model in dict.fromkeys(cell.model for cell in study.cells):
         own = [cell for cell in study.cells if cell.model == model]

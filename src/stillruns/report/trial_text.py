@@ -30,11 +30,12 @@ def text(record: TrialRecord, verdict: TrialVerdict, excerpts: Mapping[str, str]
         + (f" ({visible(verdict.outcome.detail)})" if verdict.outcome.detail else ""),
     ]
     if verdict.outcome.components:
-        lines.append(f"at fault {', '.join(c.value for c in verdict.outcome.components)} (candidates)")
+        several = "one of: " if len(verdict.outcome.components) > 1 else ""
+        lines.append(f"at fault {several}{', '.join(c.value for c in verdict.outcome.components)}")
     lines.append(f"applied  {verdict.applied.status.value}: {visible(verdict.applied.why)}")
-    rows = [["  ", "applied", "asked", "seen", "where"]]
+    rows = [["  ", "applied", "seen", "where", "asked"]]
     rows += [
-        [f"  {name}", factor.status.value, factor.asked, _seen(factor), " ".join(factor.refs)]
+        [f"  {name}", factor.status.value, _seen(factor), " ".join(factor.refs) or "-", factor.asked]
         for name, factor in verdict.applied.factors.items()
     ]
     lines += columns(rows) if len(rows) > 1 else []
@@ -56,7 +57,9 @@ def text(record: TrialRecord, verdict: TrialVerdict, excerpts: Mapping[str, str]
 
 
 def _seen(factor: FactorApplied) -> str:
-    """What the evidence shows; a long value that is the asked one is not said twice."""
+    """What the evidence shows, short enough for a column: a long value that is the asked one is not said twice."""
     if factor.got is None:
         return "-"
-    return "the same" if factor.got == factor.asked and len(factor.got) > SAME else factor.got
+    if factor.got == factor.asked and len(factor.got) > SAME:
+        return "as asked"
+    return factor.got[:19] + "..." if factor.got.startswith("sha256:") else factor.got

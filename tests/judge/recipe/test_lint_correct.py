@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 from lint_help import judged
 
 COMPOSE = "services:\n  a:\n    image: ghcr.io/ggml-org/llama.cpp:server\n    command:\n"
+VARIABLES = COMPOSE.replace("command:", "environment:")
 
 CORRECTED = [
     ("x.sh", "./main -m x --no-mmap -ngl 9\n", "./llama-cli -m x --load-mode none -ngl 9\n"),
     ("x.sh", "llama-cli -m x \\\n  --rocm-single-alloc \\\n  -ngl 9\n", "llama-cli -m x \\\n  -ngl 9\n"),
     ("x.sh", "llama-cli -m x \\\n  --rocm-single-alloc\nls\n", "llama-cli -m x\nls\n"),
     ("x.sh", "llama-cli -ngl 1 -m x -ngl 2\n", "llama-cli -m x -ngl 2\n"),
+    ("x.sh", "llama-server --draft 8 -m x\n", "llama-server --spec-draft-n-max 8 -m x\n"),
     ("x.sh", "llama-cli --no-mmap --mlock\n", "llama-cli --load-mode mlock\n"),
     ("x.sh", "llama-cli -fa -m x --ctx-size=4096\n", "llama-cli -fa on -m x --ctx-size 4096\n"),
     ("x.sh", "export OLLAMA_NUM_GPU=1 OLLAMA_VULKAN=1\nollama serve\n", "export OLLAMA_VULKAN=1\nollama serve\n"),
@@ -35,6 +37,21 @@ CORRECTED = [
      'FROM ghcr.io/ggml-org/llama.cpp:server\nCMD ["-m", "x", "--load-mode", "none"]\n'),
     ("c.yaml", COMPOSE + "      - --no-mmap\n      - -fa\n",
      COMPOSE + "      - --load-mode\n      - none\n      - -fa\n      - on\n"),
+    ("c.yaml", VARIABLES + '      LLAMA_ARG_NO_MMAP: "0"\n      "LLAMA_ARG_NO_MMAP": 1\n',
+     VARIABLES
+     + '      LLAMA_ARG_LOAD_MODE: "none"\n      "LLAMA_ARG_LOAD_MODE": "none"\n'),
+    ("c.yaml", VARIABLES + '      - "LLAMA_ARG_NO_MMAP=0"\n',
+     VARIABLES + '      - "LLAMA_ARG_LOAD_MODE=none"\n'),
+    ("c.yaml", VARIABLES + "      - OLLAMA_NUM_GPU=0\n",
+     COMPOSE.replace("    command:\n", "")),
+    ("a.service",
+     '[Service]\nEnvironment="OLLAMA_NUM_GPU=3" "HSA_OVERRIDE_GFX_VERSION=gfx906" A=1\nExecStart=/u/ollama serve\n',
+     '[Service]\nEnvironment="HSA_OVERRIDE_GFX_VERSION=9.0.6" A=1\nExecStart=/u/ollama serve\n'),
+    ("Dockerfile", 'FROM ghcr.io/ggml-org/llama.cpp:server\nENV LLAMA_ARG_NO_MMAP="1"\nCMD ["-m", "x"]\n',
+     'FROM ghcr.io/ggml-org/llama.cpp:server\nENV LLAMA_ARG_LOAD_MODE=none\nCMD ["-m", "x"]\n'),
+    ("c.md", "Do\n~~~sh\n$ export GGML_CUDA_P2P=0\nu@h:~$ llama-cli -m x\n~~~\n",
+     "Do\n~~~sh\nu@h:~$ llama-cli -m x\n~~~\n"),
+    ("x.sh", "HSA_ENABLE_SDMA=0\nM=x\nllama-cli -m $M\n", "export HSA_ENABLE_SDMA=0\nM=x\nllama-cli -m $M\n"),
     ("c.md", "Do\n```sh\n$ llama-cli --no-mmap\nout\n```\n", "Do\n```sh\n$ llama-cli --load-mode none\nout\n```\n"),
 ]  # fmt: skip
 

@@ -35,6 +35,12 @@ CASES = [
     ("OLLAMA_RUNNERS_DIR=/x ollama serve", "OLLAMA_RUNNERS_DIR", "removed", "no effect", ""),
     ("OLLAMA_VULKAN=1 ollama serve", "OLLAMA_VULKAN", "read", "ok", ""),
     ("OLLAMA_FLASH_ATTENTION=maybe ollama serve", "OLLAMA_FLASH_ATTENTION", "read", "other meaning", ""),
+    ("OLLAMA_FLASH_ATTENTION=off ollama serve", "OLLAMA_FLASH_ATTENTION", "read", "other meaning", ""),
+    ("OLLAMA_VULKAN=no ollama serve", "OLLAMA_VULKAN", "read", "other meaning", ""),
+    ("OLLAMA_VULKAN=yes ollama serve", "OLLAMA_VULKAN", "read", "ok", ""),
+    ("HSA_ENABLE_SDMA=false llama-cli", "HSA_ENABLE_SDMA", "read", "no effect", ""),
+    ("HSA_ENABLE_SDMA=0 llama-cli", "HSA_ENABLE_SDMA", "read", "ok", ""),
+    ("OLLAMA_VULKAN=T ollama serve", "OLLAMA_VULKAN", "read", "ok", ""),
     ("OLLAMA_VULKAN=1 llama-server", "OLLAMA_VULKAN", "other program", "no effect", ""),
     ("HIP_ENABLE_USERPTR_FOR_PAGED_MEM=1 main -ngl 1", "HIP_ENABLE_USERPTR_FOR_PAGED_MEM", "not found", "no effect",
      "HSA_USERPTR_FOR_PAGED_MEM"),
@@ -54,6 +60,9 @@ CASES = [
     ("llama-cli --rocm-single-alloc", "--rocm-single-alloc", "never existed", None, ""),
     ("llama-cli --no-mmap", "--no-mmap", "removed", None, "--load-mode none"),
     ("llama-cli --low-vram", "--low-vram", "removed", None, "-nkvo"),
+    ("llama-server --draft-max 8", "--draft-max", "removed", "no effect", "--spec-draft-n-max"),
+    ("LLAMA_ARG_DRAFT_MAX=8 llama-server", "LLAMA_ARG_DRAFT_MAX", "renamed", "not accepted",
+     "LLAMA_ARG_SPEC_DRAFT_N_MAX"),
     ("llama-cli -fa -ngl 9", "-fa", "read", "not accepted", ""),
     ("llama-cli -fa on", "-fa", "read", "ok", ""),
     ("llama-cli -fa", "-fa", "read", "not accepted", ""),
@@ -65,7 +74,7 @@ CASES = [
     ("llama-cli --port 8080", "--port", "other program", "no effect", ""),
     ("llama-cli --bogus-flag 1", "--bogus-flag", "not found", None, ""),
     ("llama-cli -ts 3,1", "-ts", "read", "ok", ""),
-    ("llama-cli -ts 3GB", "-ts", "read", "not accepted", ""),
+    ("llama-cli -ts 3GB", "-ts", "read", "other meaning", ""),
 ]  # fmt: skip
 
 

@@ -64,3 +64,12 @@ def test_unclosed_quote() -> None:
     assert [t.word.text for t in lexer.tokens() if t.kind == "w"] == ["a", "b", "c d"]
     assert notes[0].line == 2
     assert "never closes" in notes[0].text
+
+
+def test_unquoted_variable_falls_into_words() -> None:
+    """`$ARGS` is as many words as its value has; quoted, or in an assignment, it stays one."""
+    given = {"A": "-m x  -fa", "N": ""}
+    text = 'p $A "$A" B=$A $N ${A}z'
+    words = [token.word for token in Lexer(text, 0, len(text), 1, given).tokens()]
+    assert [word.text for word in words] == ["p", "-m", "x", "-fa", "-m x  -fa", "B=-m x  -fa", "-m", "x", "-faz"]
+    assert {text[word.start : word.end] for word in words[1:4]} == {"$A"}

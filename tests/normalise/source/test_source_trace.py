@@ -197,3 +197,56 @@ def test_hostile_bytes(path: str, parts: list[bytes]) -> None:
     """Any bytes under any source's name give an answer."""
     data = b"".join(parts)
     follow("gpu_layers", [SourceFile("odd", path, data, hashlib.sha1(data).hexdigest())])
+
+
+LOCALS = "".join(f"func f{n}(x int) int {{\n\tbatchRoom := x\n\treturn batchRoom\n}}\n" for n in range(60))
+ROOMS = """package run
+
+type Options struct {
+	NumRoom int `json:"num_room"`
+}
+
+type server struct {
+	batchRoom int
+	held *Cache
+}
+
+func newCache(room int) (*Cache, error) {
+	if room < 4 {
+		return nil, fmt.Errorf("too small")
+	}
+	return &Cache{}, nil
+}
+
+func (s *server) load(opts Options) {
+	s.batchRoom = opts.NumRoom
+}
+
+func (s *server) start() {
+	s.held, _ = newCache(s.batchRoom)
+	params.n_room = C.int(s.batchRoom)
+}
+
+func (s *server) other() {
+	if s.held != nil {
+		s.held.Close()
+	}
+}
+"""
+
+
+def test_locals_of_the_same_name_make_no_hub() -> None:
+    """A member is followed although sixty functions call a local of theirs the same; a guard that only refuses does
+    not make what a function builds a carrier of the option."""
+    given = [
+        SourceFile("a", path, text.encode(), hashlib.sha1(text.encode()).hexdigest())
+        for path, text in (("run/a.go", ROOMS), ("model/b.go", f"package model\n\n{LOCALS}"))
+    ]
+    found = follow("num_room", given)
+    lines = {r.line for r in found.rows if r.path == "run/a.go"}
+    wanted = {n for n, row in enumerate(ROOMS.split("\n"), 1) if "batchRoom" in row and "int" not in row}
+    assert wanted <= lines
+    assert any(r.role == "cgo" for r in found.rows)
+    assert {r.path for r in found.rows} == {"run/a.go"}
+    assert ROOMS.split("\n").index("\tif s.held != nil {") + 1 not in lines
+    assert found.stops == ()

@@ -106,6 +106,7 @@ class OpenAI:
             timeouts=timeouts,
             sample_devices=sample_devices,
             keep_core=False,
+            log=condition.log,
         )
 
     def engine(self, found: Found, output: ProbeOutput) -> Engine:

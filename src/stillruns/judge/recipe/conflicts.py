@@ -275,7 +275,7 @@ def _out_of_reach(recipes: Sequence[Recipe]) -> Iterator[LintItem]:
     """Variables of a login shell or of a script for a server that systemd starts, or for a client of a server."""
     services = [(r, c) for r in recipes for c in r.commands if c.scope is Scope.SERVICE or _restarts(c)]
     inside = {i.name for r in recipes for i in r.items if i.kind is ItemKind.ENV and i.scope is Scope.SERVICE}
-    for recipe in recipes:
+    for recipe in (each for each in recipes if not _handed_on(each, recipes)):
         direct = any(_starts_server(command) for command in recipe.commands)
         clients = [command for command in recipe.commands if command.client]
         for item in recipe.items:
@@ -301,6 +301,13 @@ def _out_of_reach(recipes: Sequence[Recipe]) -> Iterator[LintItem]:
                     use=f"{item.name}={item.value or ''} ollama serve",
                     value=ValueReading.NO_EFFECT,
                 )
+
+
+def _handed_on(recipe: Recipe, recipes: Sequence[Recipe]) -> bool:
+    """A file that a unit of the same call names as its EnvironmentFile."""
+    name = re.escape(recipe.path.rsplit("/", 1)[-1])
+    line = re.compile(rf"^[ \t]*EnvironmentFile[ \t]*=[ \t]*-?(?:\S*/)?{name}[ \t]*$", re.M)
+    return any(line.search(other.text) for other in recipes if other is not recipe)
 
 
 def _for_server(recipe: Recipe, item: Item) -> bool:

@@ -10,12 +10,16 @@ from stillruns.judge.recipe.conflicts import given
 from stillruns.judge.recipe.ground import Ground, fold
 from stillruns.judge.recipe.made import near
 from stillruns.model.lint import Edit, LintItem, Reading, ValueReading
-from stillruns.model.recipe import Item, ItemKind, Recipe
+from stillruns.model.recipe import UNEXPORTED, Item, ItemKind, Recipe
 
 _GONE = (Reading.REMOVED, Reading.RENAMED, Reading.NEVER, Reading.NOT_FOUND, Reading.OTHER, Reading.BUILD_TIME)
 
 
 _HULL = re.compile(r"[ \t]*(export|ENV|Environment=|environment:)[ \t]*\Z")
+
+
+_PROMPT = re.compile(r"[ \t>]*(?:[\w.-]+@[\w.-]+[:~\w/.\-]*)?[$#%][ \t]+")
+"""A shell's prompt, which goes away with the only command behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +71,17 @@ def _apply(text: str, changes: list[_Change]) -> tuple[str | None, tuple[Edit, .
 
 
 def _tidy(before: str, after: str) -> str:
-    """What removals leave behind: an `export` without names (it would print the environment), a continuation whose
-    next line is gone (it would swallow the command after it)."""
+    """What removals leave behind: an `export` without names (it would print the environment), an `environment:`
+    without entries, a continuation whose next line is gone (it would swallow the command after it)."""
     old = set(before.split("\n"))
     rows: list[str] = []
-    for row in after.split("\n"):
+    left = after.split("\n")
+    for number, row in enumerate(left):
         if row not in old and _HULL.match(row):
+            continue
+        following = left[number + 1] if number + 1 < len(left) else ""
+        bare = row.strip() == "environment:" and _indent(following) <= _indent(row)
+        if bare and f"{row}\n{following}\n" not in f"{before}\n":
             continue
         if rows and not row.strip() and rows[-1].endswith("\\") and f"{rows[-1]}\n{row}\n" not in before:
             rows[-1] = rows[-1][:-1].rstrip()
@@ -81,9 +90,23 @@ def _tidy(before: str, after: str) -> str:
     return "\n".join(rows) + ("\n" if after.endswith("\n") and rows and rows[-1] else "")
 
 
+def _stands(recipe: Recipe, item: Item) -> bool:
+    """Does the name stand where the item is? What came out of a variable cannot be changed where it is used."""
+    return item.name in recipe.text[item.start : item.end]
+
+
+def _indent(row: str) -> int:
+    """Of a list entry, that of what stands behind the dash: entries may begin where their key does."""
+    return len(row) - len(row.lstrip(" -"))
+
+
 def _change(recipe: Recipe, item: Item, verdict: LintItem, ground: Ground) -> _Change | None:
+    if item.kind is ItemKind.FLAG and not _stands(recipe, item):
+        return None
     if item.kind is ItemKind.FLAG:
         return _flag(recipe, item, verdict, ground)
+    if item.kind is ItemKind.ENV and item.how == UNEXPORTED:
+        return _Change(item.start, item.start, "export ", item.line, verdict.why)
     if item.kind is ItemKind.ENV:
         return _variable(recipe, item, verdict)
     if item.kind is ItemKind.CMAKE:
@@ -107,7 +130,9 @@ def _flag(recipe: Recipe, item: Item, verdict: LintItem, ground: Ground) -> _Cha
         if use and verdict.verdict is Reading.NOT_FOUND:
             return _Change(item.name_start, item.name_end, use, item.line, f"{item.name} is not known; {use} is")
         if use and use.startswith("-"):
-            end = item.end if not _takes(ground, command.program, use) and item.value is not None else end
+            takes = _takes(ground, command.program, use)
+            keeps = " " not in use and takes  # another name for the same thing: the value that stands there stays
+            end = item.end if item.value is not None and (keeps or not takes) else end
             return _words(
                 recipe, item, item.start, _end_for(item, use, end), use, verdict.why or verdict.verdict.value
             )
@@ -164,7 +189,13 @@ def _variable(recipe: Recipe, item: Item, verdict: LintItem) -> _Change | None:
     if reading is Reading.WRONG_INDEX or (reading is Reading.RENAMED and use.isidentifier()):
         return _Change(item.name_start, item.name_end, use, item.line, verdict.why)
     if reading in (Reading.RENAMED, Reading.READ) and re.fullmatch(r"[A-Z_]+=\S+", use):
-        end = max(item.end if item.style != "line" else _value_end(recipe, item), item.name_end)
+        end = max(_value_end(recipe, item), item.name_end)
+        if (
+            recipe.text[item.name_end : end].lstrip(" \t\"'").startswith(":")
+        ):  # `NAME: value`, a map of a compose file
+            name, _, value = use.partition("=")
+            quote = recipe.text[item.name_end : item.name_end + 1].strip(": \t")
+            return _Change(item.name_start, item.end, f'{name}{quote}: "{value}"', item.line, verdict.why)
         return _Change(item.name_start, end, use, item.line, verdict.why)
     wrong = reading is Reading.PRESENCE and verdict.value_verdict is ValueReading.OTHER_MEANING
     if reading in _GONE or wrong:
@@ -178,8 +209,10 @@ def _variable(recipe: Recipe, item: Item, verdict: LintItem) -> _Change | None:
 
 
 def _value_end(recipe: Recipe, item: Item) -> int:
+    """The end of `NAME=value`: a quote that opened before the name stays behind the value."""
     text = recipe.text[item.name_end : item.end].rstrip()
-    return item.name_end + len(text.rstrip("\"'"))
+    opened = recipe.text[item.name_start - 1 : item.name_start]
+    return item.name_end + len(text.removesuffix(opened) if opened in ("'", '"') else text)
 
 
 def _cmake(recipe: Recipe, item: Item, verdict: LintItem) -> _Change | None:
@@ -202,7 +235,7 @@ def _duplicates(recipe: Recipe, ground: Ground) -> list[_Change]:
         last: dict[tuple[str, ...], Item] = {}
         for each in given(recipe, index, ground):
             before = last.get(each.option.names)
-            if each.option.repeat != "append" and before is not None:
+            if each.option.repeat != "append" and before is not None and _stands(recipe, before):
                 long = each.option.takes_value and before.value is not None and before.follows is not None
                 end = before.follows.end if long and before.follows and not before.joined else before.end
                 why = f"{each.item.name} is given again later, and the last one counts"
@@ -220,6 +253,7 @@ def _removal(
     row_end = text.find("\n", end)
     row_end = len(text) if row_end < 0 else row_end
     before, after = text[row_start:start], text[end:row_end]
+    before = "" if _PROMPT.fullmatch(before) else before
     if style == "line" or (not before.strip(" \t-") and style == "line"):
         return _Change(row_start, min(row_end + 1, len(text)), "", line, why)
     if style == "json":

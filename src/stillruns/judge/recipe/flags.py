@@ -73,8 +73,12 @@ def _unread(case: Case, ground: Ground, program: str) -> LintItem:
     """Renamed, removed, another program's, never there, or not found."""
     name = fold(case.item.name)
     row = ground.options.find("flag", name)
+    gone = ground.gone(program, name)
+    if gone is not None:
+        return _stops(case, ground, program, gone)
     evidence = _nowhere(ground, program, name)
-    newest = next((f for f in ground.options.flags if takes(f, program) and name in (*f.names, *f.negatives)), None)
+    live = (flag for flag in ground.options.flags if takes(flag, program) and flag.repeat != "removed")
+    newest = next((flag for flag in live if name in (*flag.names, *flag.negatives)), None)
     others = _others(ground, program, name) if newest is None else {}
     if row is not None:
         evidence.append(cite_row(row))
@@ -112,6 +116,22 @@ def _unread(case: Case, ground: Ground, program: str) -> LintItem:
     if close:
         why += f"; near: {', '.join(close)}"
     return verdict(case, Reading.NOT_FOUND, evidence, why=why, program=program, use=close[0] if close else "")
+
+
+def _stops(case: Case, ground: Ground, program: str, gone: Option) -> LintItem:
+    """An option that the program still lists, only to stop at it."""
+    row = _row(ground, gone.names)
+    return verdict(
+        case,
+        Reading.REMOVED,
+        [gone.cited, *([cite_row(row)] if row else [])],
+        why=f"{program} still lists it, only to stop with `the argument has been removed`",
+        value=(ValueReading.NO_EFFECT, ""),
+        program=program,
+        since=row.since if row else "",
+        until=row.until if row else "",
+        use=gone.instead,
+    )
 
 
 def _nowhere(ground: Ground, program: str, name: str) -> list[Citation]:

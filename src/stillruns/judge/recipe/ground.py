@@ -17,7 +17,8 @@ FAMILY = ("llama-", "ggml-")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A flag of one program, from its help text or from the catalogue. `repeat` is append, last or switch."""
+    """A flag of one program, from its help text or from the catalogue. `repeat` is append, last, switch or removed:
+    the program still lists it, only to stop at it and to say what to use `instead`."""
 
     names: tuple[str, ...]
     negatives: tuple[str, ...]
@@ -54,6 +55,14 @@ class Ground:
     def options_of(self, program: str) -> tuple[Option, ...]:
         """The flags of a program: from its own help, else from the newest release that the catalogue knows; empty for
         a program that neither knows."""
+        return tuple(option for option in self._all(program) if option.repeat != "removed")
+
+    def gone(self, program: str, name: str) -> Option | None:
+        """The option of that name (a flag or its variable) that the program lists only to stop at it."""
+        listed = (option for option in self._all(program) if option.repeat == "removed")
+        return next((o for o in listed if fold(name) in o.names or name == o.env), None)
+
+    def _all(self, program: str) -> tuple[Option, ...]:
         name = self.program(program)
         if name not in self._sets:
             self._sets[name] = self._options(name)
@@ -77,6 +86,10 @@ class Ground:
             None,
         )
         repeat = release.repeat if release else ("last" if option.hint else "switch")
+        if option.removed:
+            repeat = "removed"
+        elif repeat == "removed":  # gone in the newest release, and alive in this build
+            repeat = "last" if option.hint else "switch"
         return Option(
             names=option.names,
             negatives=option.negatives,
@@ -160,15 +173,15 @@ def _from_release(flag: ReleaseFlag) -> Option:
     return Option(
         names=(*flag.names, *flag.negatives),
         negatives=flag.negatives,
-        takes_value=flag.repeat != "switch",
-        hint=flag.hint,
+        takes_value=flag.repeat not in ("switch", "removed"),
+        hint="" if flag.repeat == "removed" else flag.hint,
         values=values,
         default="",
         about="",
         env=flag.env,
         repeat=flag.repeat,
         deprecated=False,
-        instead="",
+        instead=flag.hint if flag.repeat == "removed" else "",
         cited=Citation("catalogue", f"catalogue/{flag.place}", text, flag.reader),
     )
 

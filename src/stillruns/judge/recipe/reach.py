@@ -39,6 +39,8 @@ def reaches(view: View, owner: Owner) -> tuple[bool, list[Citation], str]:
     """Whether an owner is in what runs: (yes or no, citations, reason when not)."""
     llama = [name for name in view.programs if view.ground.program(name).startswith(FAMILY)]
     here = any(name in owner.programs for name in view.programs)
+    if not view.programs and owner.programs and not owner.sign:
+        return owner.id not in OUTSIDE, [], f"{owner.title} reads it; nothing of {names(view.programs)} does"
     if here or (owner.programs and not owner.sign):
         return here, [], "" if here else f"{owner.title} reads it, and the recipe starts {names(view.programs)}"
     if owner.id in OUTSIDE:

@@ -18,9 +18,15 @@ FALSEY = ("off", "disabled", "false", "0")
 
 _INTEGER = re.compile(r"[+-]?\d+\Z")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z")
+_NUMBERS = ("N", "INDEX", "PORT", "SEED", "SECONDS", "SIMILARITY", "P", "<0...100>")
+_SHARES = ("N0,N1,N2,...", "MiB0,MiB1,MiB2,...", "<ts0/ts1/..>")
+"""Placeholders of llama.cpp's help behind which its handlers call std::stoi or std::stof (tried on three builds)."""
 _NAMED = re.compile(r"'([\w.+-]+)'")
 _GFX = re.compile(r"\d+\.\d+\.\d+\Z")
 _LOOKS_NO = ("0", "", "off", "false", "no", "n", "disabled")
+
+_PARSE_BOOL = ("1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False")
+"""All that Go's strconv.ParseBool takes; Ollama's envconfig gives true for everything else, `off` and `no` too."""
 
 OK: Answer = (ValueReading.OK, "")
 UNKNOWN: Answer = (None, "")
@@ -50,15 +56,19 @@ def flag(case: Case, option: Option, program: str, llama: bool) -> Answer:
 
 def against(value: str, option: Option) -> Answer:
     """A value against the values that an option lists, or the kind that its placeholder names."""
+    if option.deprecated and not option.instead:
+        return None, "the option is deprecated in this build, and nothing says whether its value still counts"
     if option.values:
         parts = value.split(",") if option.repeat == "append" else [value]
         synonyms = TRUTHY + FALSEY if {"on", "off"} <= set(option.values) else ()
         bad = [part for part in parts if part not in option.values + synonyms]
         if not bad:
             return OK
+        if all(known.isdigit() for known in option.values) and (head := re.match(r"\d+", bad[0])):
+            return ValueReading.OTHER_MEANING, f"only the digits at its start are read: it counts as {head[0]}"
         return ValueReading.NOT_ACCEPTED, f"`{bad[0]}` is none of {', '.join(option.values)}"
     words = _NAMED.findall(option.about)
-    if option.hint == "N":
+    if option.hint in _NUMBERS:
         if _INTEGER.match(value) or value in words:
             return OK
         if _NUMBER.match(value):
@@ -68,8 +78,10 @@ def against(value: str, option: Option) -> Answer:
             return ValueReading.OTHER_MEANING, f"only the digits at its start are read: it counts as {head[0]}"
         also = f" or {', '.join(words)}" if words else ""
         return ValueReading.NOT_ACCEPTED, f"`{value}` is no number{also}"
-    if option.hint in ("N0,N1,N2,...", "<ts0/ts1/..>"):
+    if option.hint in _SHARES:
         bad = [part for part in re.split(r"[,/;]", value) if not _NUMBER.match(part)]
+        if bad and (head := re.match(r"\d+(\.\d+)?", bad[0])):
+            return ValueReading.OTHER_MEANING, f"only the number at the start of `{bad[0]}` is read: {head[0]}"
         return (ValueReading.NOT_ACCEPTED, f"`{bad[0]}` is no number") if bad else OK
     return UNKNOWN
 
@@ -138,10 +150,16 @@ def presence(value: str) -> Answer:
 
 
 def _bool(value: str, row: OptionRow) -> Answer:
+    if row.owner == "ollama":
+        if value in _PARSE_BOOL or value.lower() in ("yes", "y", "on", "enable", "enabled"):
+            return _default(value, row)
+        if value == "":
+            return None, "an empty value counts as unset"
+        return ValueReading.OTHER_MEANING, f"Ollama takes a text that is no boolean to Go, such as `{value}`, as true"
+    if row.owner == "rocr" and value not in ("0", "1"):
+        return ValueReading.NO_EFFECT, f"ROCr compares with 0 and 1 only: `{value}` counts as not set"
     if value.lower() in ("0", "1", "true", "false", "t", "f", "yes", "no", "on", "off"):
         return _default(value, row)
-    if row.owner == "ollama":
-        return ValueReading.OTHER_MEANING, f"Ollama takes a text that is no boolean, such as `{value}`, as true"
     return ValueReading.NOT_ACCEPTED, f"`{value}` is neither 0 nor 1"
 
 

@@ -8,6 +8,7 @@ from stillruns.judge.recipe import values
 from stillruns.judge.recipe.ground import (
     Case,
     Ground,
+    Option,
     cite_files,
     cite_reader,
     cite_row,
@@ -154,6 +155,9 @@ def _argument(view: View) -> LintItem | None:
             negative = option is not None and bool(option.negatives)
             option = option if negative else None
         if option is None:
+            gone = view.ground.gone(program, view.name)
+            if gone is not None:
+                return _stops(view, program, gone)
             continue
         engine = view.ground.installed.get(program)
         looked = view.name if not negative else _ARGUMENT + view.name[len(_NEGATIVE) :]
@@ -182,6 +186,21 @@ def _argument(view: View) -> LintItem | None:
             use=_load_mode(view.ground, view.name) if option.deprecated else "",
         )
     return None
+
+
+def _stops(view: View, program: str, gone: Option) -> LintItem:
+    """The variable of an option that is only there to stop the program: common_params_parse gives it to the handler,
+    which throws (common/arg.cpp:343 at b11434)."""
+    new = next((o.env for o in view.ground.options_of(program) if gone.instead in o.names and o.env), "")
+    return verdict(
+        view.case,
+        Reading.RENAMED if new else Reading.REMOVED,
+        [gone.cited],
+        why=f"{program} stops at it with `the argument has been removed`",
+        value=(ValueReading.NOT_ACCEPTED, ""),
+        program=program,
+        use=new or gone.instead,
+    )
 
 
 def _load_mode(ground: Ground, name: str) -> str:

@@ -88,6 +88,8 @@ class Deaths:
     def _frame(self, frame: Frame, number: int, text: str) -> None:
         run = self._runs[-1] if self._runs else None
         innermost = text.lstrip().startswith("#0 ")
+        if innermost and run is not None and len(run.frames) == 1 and run.frames[0].function == frame.function:
+            run.frames.clear()  # gdb names the frame it stands in before it prints the backtrace
         if run is None or number > run.last + 3 or (innermost and run.frames):
             if run is not None and number <= run.last + 3:
                 # another thread of the same dump: the first (the one that died, in every form) is the one that counts

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _SHORT = re.compile(
     r" ?(?P<at>(?:[^\W\d_]{2,12}\.? {1,2}\d{1,2}|\d{1,2}(?:月|월|\.) {0,2}\d{1,2}(?:日|일)?)"
@@ -32,8 +32,7 @@ KERNEL = "kernel"
 """The unit of the kernel's lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """`text` without its envelope; `unit` as named there (`ollama`, `kernel`, a container) or empty, `pid` or None,
     `at` the time as written or empty. `journal` says that the input names its processes."""
 

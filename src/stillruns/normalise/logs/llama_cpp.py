@@ -58,7 +58,7 @@ def read(
     state = State(source)
     for line in lines(data, cut):
         if line.torn and cut and not state.cut_at and not line.unended:
-            state.cut_at = line_ref(source, line.number)
+            state.torn(line_ref(source, line.number))
         step(state, table, crashes, line.number, line.text)
     return facts(state)
 

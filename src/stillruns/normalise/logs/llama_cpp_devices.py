@@ -23,6 +23,10 @@ class SeenDevices:
         """Every device so far."""
         return tuple(self._by_name.values())
 
+    def any_used(self) -> bool:
+        """Whether any device is in use."""
+        return any(device.used for device in self._by_name.values())
+
     def found(self, event: Event) -> None:
         """`ggml_cuda_init: found 1 ROCm devices:`"""
         kind = event.fields.get("kind") or event.fields.get("kind2")

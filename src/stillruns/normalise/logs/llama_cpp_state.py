@@ -73,6 +73,7 @@ class State:
     model_loaded: Ref | None = None
     clean_end: Ref | None = None
     cut_at: Ref | None = None
+    lost_devices: bool = False
     second_interrupt: bool = False
     described: bool = False
     awaiting: list[Event] = field(default_factory=list)
@@ -89,6 +90,11 @@ class State:
         """The prefix of a line: time stamps mark the newer builds, levels tell what is shown at all."""
         self.stamped = self.stamped or form == "stamp"
         self.informs = self.informs or level in ("I", "D")
+
+    def torn(self, ref: Ref) -> None:
+        """A hole in the log; before the tensors are loaded, the devices in use may stand in it."""
+        self.cut_at = ref
+        self.lost_devices = not self.load.tensors
 
     def metadata(self, text: str) -> None:
         """A line that tells what stands in the model. Its name comes after its architecture, and the devices of this
@@ -157,7 +163,7 @@ class State:
             missing.append("offload")
         if past and not load.buffers:
             missing.append("buffers")
-        if self.stamped and past and not self.seen.all():
+        if (self.stamped and past and not self.seen.all()) or (self.lost_devices and not self.seen.any_used()):
             missing.append("devices")
         return tuple(missing)
 

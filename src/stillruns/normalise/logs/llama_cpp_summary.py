@@ -166,7 +166,7 @@ def _runner(life: Life, facts: ServerFacts) -> Runner | None:
         started=started,
         model=life.state.load.path or life.state.main_path or None,
         requested_layers=requested,
-        applied_layers=offload.offloaded if isinstance(offload, Offload) and backends else _applied(facts),
+        applied_layers=_applied(facts),
         total_layers=offload.total if isinstance(offload, Offload) else None,
         overflowing=offload.overflowing if isinstance(offload, Offload) else 0,
         backend=backends[0] if backends else Backend.UNKNOWN,

@@ -25,7 +25,7 @@ def take(state: OllamaState, event: Event, phase: Phase | None) -> None:
     handler = _HANDLERS.get(event.kind)
     if handler:
         handler(state, event)
-    if phase is Phase.DISCOVER or (phase is Phase.LOAD and not state.is_ready()):
+    if phase is Phase.DECODE or phase is Phase.DISCOVER or (phase is Phase.LOAD and not state.is_ready()):
         state.phases.mark(phase, event.ref)
 
 
@@ -201,6 +201,12 @@ def _gpu_memory(state: OllamaState, event: Event) -> None:
         load.settings["device_free"] = f"{before}, {shown}" if before else shown
 
 
+def _device_bus(state: OllamaState, event: Event) -> None:
+    """Which device on the bus the server asks for its free memory."""
+    if len(state.buses) < 16:
+        state.buses.add(event.fields["bus"])
+
+
 def _ready(state: OllamaState, event: Event) -> None:
     load = state.load_of(event)
     load.ready = load.ready or event.ref
@@ -317,6 +323,7 @@ _HANDLERS: dict[str, _Handler] = {
     "offloaded_engine": _offloaded,
     "memory": _memory,
     "gpu_memory": _gpu_memory,
+    "device_bus": _device_bus,
     "ready": _ready,
     "loaded_runners": _loaded_runners,
     "option_dropped": _option_dropped,

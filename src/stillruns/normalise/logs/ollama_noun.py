@@ -8,6 +8,7 @@ from dataclasses import replace
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.evidence import Ref
 from stillruns.model.phase import Phase
+from stillruns.model.server_facts import PhaseSpan
 from stillruns.model.server_log import Ending, LogDevice, LogRequest, Note, Runner, ServerLog
 from stillruns.normalise.logs.ollama_requests import noun
 from stillruns.normalise.logs.ollama_state import OllamaState
@@ -28,6 +29,9 @@ def server_log(state: OllamaState, id: str, name: str) -> ServerLog:
     for load in state.loads:
         load.llama.close()
     devices = _devices(state)
+    if len(state.buses) == 1:
+        for load in state.loads:
+            load.settings["device_bus"] = next(iter(state.buses))
     runners = tuple(load.noun(devices) for load in state.loads)
     requests = tuple(noun(request) for request in state.requests)
     endings = tuple(death.noun() for death in state.deaths.all)
@@ -43,7 +47,7 @@ def server_log(state: OllamaState, id: str, name: str) -> ServerLog:
         devices=devices,
         runners=runners,
         requests=requests,
-        phases=tuple(state.phases.spans),
+        phases=_phases(state, endings),
         last_phase=state.phases.current or Phase.UNKNOWN,
         troubles=tuple(state.troubles),
         endings=endings,
@@ -54,6 +58,15 @@ def server_log(state: OllamaState, id: str, name: str) -> ServerLog:
     wanted = refs_of(log) | state.around
     shown = tuple((ref, text) for ref, text in state.texts.items() if ref in wanted)
     return replace(log, texts=shown)
+
+
+def _phases(state: OllamaState, endings: tuple[Ending, ...]) -> tuple[PhaseSpan, ...]:
+    """The spans that lines told, and where a stack shows a runner to have died."""
+    told = list(state.phases.spans)
+    for ending in endings:
+        if ending.phase in (Phase.PROMPT, Phase.DECODE) and ending.phase_ref and not ending.secondary:
+            told.append(PhaseSpan(ending.phase, ending.ref, ending.phase_ref))
+    return tuple(sorted(told, key=lambda span: int(span.first.rpartition("L")[2])))
 
 
 def _devices(state: OllamaState) -> tuple[LogDevice, ...]:

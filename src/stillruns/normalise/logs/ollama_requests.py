@@ -81,7 +81,9 @@ def times(date: str, clock: str, duration: float | None) -> tuple[float | None, 
     """(not before, not after, start, end) of a request by its access line, whose clock shows whole seconds."""
     ended = f"{date.replace('/', '-')}T{clock}"
     end = slog.local_seconds(ended)
-    if end is None or duration is None:
+    if end is None:
+        return None, None, "", ""
+    if duration is None or duration > 1e9:
         return None, end, "", ended
     return end - duration, end + 1.0, _iso(end - duration), ended
 

@@ -29,9 +29,9 @@ _FLAGS = {
     "--flash-attn": "flash_attention",
 }
 _SWITCHES = ("--flash-attn", "--ollama-engine", "--no-mmap", "--mlock", "--verbose")
-SHOWN = ("context", "batch", "ubatch", "flash_attention", "threads", "parallel", "device_free")
+SHOWN = ("context", "batch", "ubatch", "flash_attention", "threads", "parallel", "device_free", "device_bus")
 """Settings that a runner shows, by the names of model.server_log.Runner; `device_free` is the memory that the server
-saw free on the device before the load."""
+saw free on the device before the load, `device_bus` the only device on the bus that it asked."""
 
 
 def arguments(command: str) -> dict[str, str]:

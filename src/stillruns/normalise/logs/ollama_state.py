@@ -44,6 +44,7 @@ class OllamaState:
     loads_dropped: int = 0
     child: Load | None = None
     probing: int = 0
+    buses: set[str] = field(default_factory=set)
     estimate: tuple[int, int, Ref] | None = None
     requests: list[Served] = field(default_factory=list)
     requests_dropped: int = 0

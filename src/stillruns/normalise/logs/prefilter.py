@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from stillruns.normalise.logs.reader import Line, lines
+from stillruns.normalise.logs.reader import MAX_BYTES, Line, clean, lines
 from stillruns.normalise.logs.seam import WINDOW_LINES
 
 WHOLE = 1 << 20
@@ -231,5 +231,9 @@ class Prefilter:
         """The line that begins at `start`; `lines` and `_place` go on to the next."""
         self._place = data.index(b"\n", start) + 1
         self.lines += 1
+        raw = data[start : self._place - 1]
+        if len(raw) <= MAX_BYTES and b"\r" not in raw:
+            yield Line(self.lines, clean(raw), False, False, beside)
+            return
         for line in lines(data[start : self._place]):
             yield Line(self.lines, line.text, line.torn, False, beside)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stillruns.model.evidence import Cut
 
@@ -36,8 +36,7 @@ _VISIBLE |= {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One state of one line: `number` counts from 1; a line rewritten with CR yields several with one number.
 
     `text` is what a terminal would show: no colour codes, no control characters save tab. `torn` says that the

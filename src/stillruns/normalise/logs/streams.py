@@ -43,6 +43,8 @@ _LLAMA = re.compile(
 _LLAMA_START = re.compile(
     r"^(?:[$>#❯] ?)\S*llama-(?:server|cli|bench)\S* -|^main: build = \d|^build: \d+ \([0-9a-f]+\) with |^Log start$"
 )
+OURS = re.compile(r"llama|vllm|ggml|koboldcpp", re.IGNORECASE)
+"""Names of units, containers and processes that may be a model server."""
 _CHILD = 'msg="starting llama-server"'
 
 RUNTIMES: tuple[Runtime, ...] = (Runtime.OLLAMA, Runtime.VLLM, Runtime.LLAMA_CPP)
@@ -112,6 +114,8 @@ class Splitter:
     def take(self, line: Line) -> None:
         """The next line of the source (reader.lines: clean, numbered)."""
         opened = open_line(line.text)
+        if not opened.unit and " exited with code " in opened.text[:200]:
+            opened = self._container(opened)
         entry = LogLine(line.number, opened.text, opened.at, line.torn)
         if opened.unit == KERNEL:
             self.kernel.take(entry)
@@ -131,6 +135,13 @@ class Splitter:
             if opened.unit.startswith("ollama"):
                 stream.leaning = Runtime.OLLAMA
         self._push(stream, entry)
+
+    def _container(self, opened: Opened) -> Opened:
+        """Compose's `llama-1 exited with code 139` belongs to the container that it names."""
+        name, _, rest = opened.text.partition(" exited with code ")
+        if name in self._streams:
+            return Opened(f"exited with code {rest}", name, None, opened.at, True)
+        return opened
 
     def _supervise(self, opened: Opened, line: LogLine) -> None:
         sign = signs.read(line.text)
@@ -207,7 +218,12 @@ class Splitter:
 
 
 def _empty(server: ServerLog) -> bool:
-    """A stream that is no server at all: another unit of the journal, prose around a paste."""
+    """A stream that is no server at all: another unit of the journal, prose around a paste. Of a named process that
+    is neither called like a model server nor speaks like one, an exit status alone is none of our business."""
+    if server.runtime in (Runtime.LLAMA_CPP, Runtime.OLLAMA):
+        return False  # it spoke in its own words
+    if server.name and server.runtime is Runtime.UNKNOWN and not OURS.search(server.name):
+        return not (server.runners or server.devices or server.phases or server.backends_loaded)
     return not (
         server.runners
         or server.requests

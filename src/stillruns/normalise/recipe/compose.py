@@ -113,6 +113,8 @@ def _service(draft: Draft, rows: list[_Row]) -> None:
             service.entry = _command(draft, row, inner)
         elif row.key == "environment":
             service.environment = [found for entry in inner if (found := _setting(draft, entry))]
+            if draft.text[row.rest : row.end].strip():
+                draft.note("`environment:` on one line was not read; give it a line for each variable", row.line)
         elif row.key == "env_file":
             draft.note("env_file was not opened; name it as another FILE to have it judged", row.line)
         at = stop
@@ -131,6 +133,8 @@ def _setting(draft: Draft, row: _Row) -> tuple[Word, int, int, int] | None:
     if "=" in value:
         word = Word(value, row.rest, row.end, row.line, dynamic, bool(quote))
         return word, len(quote), row.start, row.end
+    if re.fullmatch(r"[A-Za-z_]\w*", value):  # taken from where compose runs
+        return Word(f"{value}=", row.rest, row.end, row.line, True, bool(quote)), len(quote), row.start, row.end
     return None
 
 

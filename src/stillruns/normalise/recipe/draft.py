@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from stillruns.model.recipe import Command, Comment, Item, ItemKind, Note, Recipe, RecipeForm, Scope, Word
+from stillruns.model.recipe import UNEXPORTED, Command, Comment, Item, ItemKind, Note, Recipe, RecipeForm, Scope, Word
 from stillruns.normalise.recipe.words import cut
 
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=)", re.S)
@@ -45,6 +45,9 @@ class Draft:
     commands: list[Command] = field(default_factory=list)
     comments: list[Comment] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    unexported: list[Item] = field(default_factory=list)
+    without: frozenset[str] = frozenset()
+    """Variables that what runs next does not see; `*` for all."""
 
     def frozen(self) -> Recipe:
         """What was read, in the order of the file."""
@@ -56,6 +59,7 @@ class Draft:
             tuple(self.commands),
             tuple(self.comments),
             tuple(self.notes),
+            tuple(self.unexported),
         )
 
     def note(self, text: str, line: int) -> None:
@@ -82,7 +86,8 @@ class Draft:
         at = word.start + shift
         begins = self.text.find(name, at, word.end)
         begins = at if begins < 0 else begins
-        self.items.append(
+        self.without -= {name} if command == -1 and how != UNEXPORTED else set()
+        (self.unexported if how == UNEXPORTED else self.items).append(
             Item(
                 kind=ItemKind.ENV,
                 name=name,
@@ -99,7 +104,7 @@ class Draft:
                 style=style,
             )
         )
-        if name in _BUILD_ARGUMENTS:
+        if name in _BUILD_ARGUMENTS and how != UNEXPORTED:
             self._nested_cmake(begins + len(name) + 1, word, command)
 
     def _nested_cmake(self, start: int, word: Word, command: int) -> None:
@@ -187,8 +192,9 @@ class Draft:
         """Add a command with its flags; returns its index. `named` false: an image names the program, not a word."""
         index = len(self.commands)
         client = program == "ollama" and bool(arguments) and arguments[0].text not in ("serve", "start")
+        hidden = tuple(sorted(self.without))
         self.commands.append(
-            Command(program, written, tuple(arguments), written.line, scope, style, client and named)
+            Command(program, written, tuple(arguments), written.line, scope, style, client and named, hidden)
         )
         if program in self.names.programs or program in self.names.old:
             if named:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from stillruns.model.recipe import Scope, Word
 from stillruns.normalise.recipe.draft import ASSIGNMENT, Draft, is_flag
@@ -58,6 +58,7 @@ class Unwrapper:
     nested: Nested
     scope: Scope
     style: str = "shell"
+    without: set[str] = field(default_factory=set)
 
     def command(self, words: Sequence[Word], settings: Sequence[Word]) -> None:
         """Find the program, then add it, its flags and its variables."""
@@ -92,6 +93,9 @@ class Unwrapper:
         head = rest[0].text.rsplit("/", 1)[-1]
         if head in CONTAINERS and self._container(rest, settings):
             return
+        if head == "eval" and len(rest) == 2 and rest[1].literal:
+            self.nested(rest[1].start + 1, rest[1].end - 1, rest[1].line, scope)
+            return
         if head in SHELLS and self._shell(rest, scope, settings):
             return
         if head == "ssh" and len(rest) > 2:
@@ -107,7 +111,10 @@ class Unwrapper:
         ours = draft.is_ours(rest[0].text, rest[1:])
         if not ours and head in draft.names.old:
             head = ""  # `server`, `main` of somebody else
+        before = draft.without
+        draft.without = before | self.without
         index = draft.run(ours or head, rest[0], rest[1:], scope, self.style)
+        draft.without = before
         building = head in ("cmake", "make", "gmake", "ninja", "pip", "pip3", "uv", "python", "python3", "hipconfig")
         where = Scope.BUILD if building else (scope if scope is not Scope.SESSION else Scope.COMMAND)
         for word in settings:
@@ -129,11 +136,18 @@ class Unwrapper:
 
     def _env(self, words: list[Word], settings: list[Word]) -> list[Word]:
         while words:
-            if words[0].text in ("-u", "--unset", "-C", "-S"):
+            text = words[0].text
+            if text in ("-u", "--unset", "-C", "-S"):
+                self.without |= {words[1].text} if text in ("-u", "--unset") and len(words) > 1 else set()
                 words = words[2:]
-            elif is_flag(words[0]) or words[0].text in ("-", "--"):
+            elif is_flag(words[0]) or text in ("-", "--"):
+                name, _, value = text.partition("=")
+                self.without |= {value} if name == "--unset" else set()
+                if text in ("-", "-i", "--ignore-environment"):
+                    self.without |= {"*", *(word.text.partition("=")[0] for word in settings)}
                 words = words[1:]
-            elif ASSIGNMENT.match(words[0].text):
+            elif ASSIGNMENT.match(text):
+                self.without.discard(text.partition("=")[0])
                 settings.append(words.pop(0))
             else:
                 break
@@ -187,6 +201,8 @@ class Unwrapper:
             return False
         index = self._inside(words[0], words[1:], entry)
         for word, shift in inside:
+            if "=" not in word.text:  # `-e NAME` hands on what the shell has
+                word = replace(word, text=f"{word.text}=", dynamic=True)
             self.draft.setting(word, Scope.CONTAINER, "docker -e", command=index, shift=shift, style="docker")
         for word in settings:
             self.draft.setting(word, Scope.SESSION, "before docker, outside the container", command=-1)

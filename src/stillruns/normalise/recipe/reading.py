@@ -27,10 +27,14 @@ _LANGUAGES = {
 _NO_RECIPE = frozenset(
     {"json", "python", "py", "c", "cpp", "go", "diff", "html", "xml", "toml", "js", "rust", "sql", "log", "output"}
 )
+_WINDOWS = frozenset({"bat", "batch", "cmd", "dos", "powershell", "pwsh", "ps1", "posh"})
+"""Shells of Windows, by a fence's word or a file's ending: nothing here reads their syntax."""
 _UNIT = re.compile(r"^\s*\[(Unit|Service|Install)\]\s*$", re.M)
 _SETTING_LINE = re.compile(r"^\s*(Environment|ExecStart)\s*=", re.M)
 _FROM = re.compile(r"^\s*FROM\s+\S+", re.M)
 _SERVICES = re.compile(r"^services\s*:", re.M)
+_ASSIGNMENTS = re.compile(r"(?:[ \t]*(?:#[^\n]*|(?:export[ \t]+)?[A-Za-z_]\w*=[^\n]*)?(?:\n|\Z))+")
+"""A file that only sets variables (EnvironmentFile=, env_file:): whoever reads it gives them all to a program."""
 _FENCED = re.compile(r"^[ \t>]*(```|~~~)", re.M)
 _SECTION = re.compile(r"^\s*\[[^\]]+\]\s*$", re.M)
 
@@ -77,6 +81,9 @@ def read(path: str, text: str, names: Names, form: RecipeForm | None = None) -> 
     if "\0" in text[:end]:
         draft.note("this file holds NUL bytes: it is no text, so nothing in it was judged", 1)
         return draft.frozen()
+    if path.rsplit(".", 1)[-1].lower() in _WINDOWS:
+        draft.note("this is a script of Windows: nothing in it was judged", 1)
+        return draft.frozen()
     _slice(draft, draft.form, 0, end, 1, login=bool(LOGIN_FILES.search(path)))
     return draft.frozen()
 
@@ -101,7 +108,9 @@ def _slice(draft: Draft, form: RecipeForm, start: int, end: int, line: int, *, l
     elif form is RecipeForm.CONFIG:
         config.read(draft, start, end, line)
     else:
-        exported = draft.path.endswith((".env", "/etc/environment"))
+        exported = draft.path.endswith((".env", "/etc/environment")) or (
+            draft.form is RecipeForm.SHELL and bool(_ASSIGNMENTS.fullmatch(draft.text, start, end))
+        )
         Script(draft, Scope.LOGIN if login else Scope.SESSION, _by_target, export_all=exported).read(start, end, line)
 
 
@@ -109,6 +118,9 @@ def _block(draft: Draft, start: int, end: int, line: int, fence: str) -> None:
     """A fenced block: by its language, else by what is in it."""
     first = fence.split()[0].lower().strip("{}.") if fence.split() else ""
     if first in _NO_RECIPE:
+        return
+    if first in _WINDOWS:
+        draft.note(f"this is a {first} block of Windows: nothing in it was judged", line)
         return
     whole, plain = draft.text, page.without_prompts(draft.text, start, end)
     text = plain[start:end]

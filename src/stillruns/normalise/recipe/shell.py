@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from stillruns.model.recipe import Comment, Scope, Word
+from stillruns.model.recipe import UNEXPORTED, Comment, Scope, Word
 from stillruns.normalise.recipe.draft import ASSIGNMENT, Draft
 from stillruns.normalise.recipe.programs import Unwrapper
 from stillruns.normalise.recipe.words import Lexer, Token
@@ -70,6 +70,15 @@ class Script:
         self._pipeline(pipeline)
         for body in bodies:
             self._body(body)
+        for name, word in self.pending.items():
+            if name not in self.exported:
+                self.draft.setting(word, self.scope, UNEXPORTED)
+
+    def _unset(self, names: list[str]) -> None:
+        self.draft.without |= set(names)
+        for name in names:
+            self.pending.pop(name, None)
+            self.exported.discard(name)
 
     def _tokens(self, lexer: Lexer) -> list[Token]:
         """Two passes: the variables that a script sets are known before its words are filled in, in order."""
@@ -144,8 +153,13 @@ class Script:
         head = rest[0].text
         if head in ("export", "declare", "typeset", "readonly", "local"):
             self._export(rest)
+        elif head.startswith("$env:") or (head.lower() in ("set", "setx") and any(map(_sets, rest[1:]))):
+            shown = self.draft.text[rest[0].start : rest[-1].end][:60]
+            self.draft.note(f"`{shown}` sets a variable in Windows only, so it was not judged", rest[0].line)
         elif head == "set":
             self.export_all = self.export_all or any(word.text in ("-a", "allexport") for word in rest[1:])
+        elif head == "unset":
+            self._unset([word.text for word in rest[1:] if not word.text.startswith("-")])
         elif head in ("echo", "printf") and target:
             self._written(rest[1:], target)
         else:
@@ -160,6 +174,7 @@ class Script:
             assert found
             self.pending[found.group(1)] = word
             if self.export_all or found.group(1) in self.exported:
+                self.exported.add(found.group(1))
                 self.draft.setting(word, self.scope, "export")
 
     def _export(self, words: list[Word]) -> None:
@@ -169,7 +184,8 @@ class Script:
             return
         alone = len(names) == 1
         for word in names:
-            if ASSIGNMENT.match(word.text):
+            if found := ASSIGNMENT.match(word.text):
+                self.exported.add(found.group(1))
                 self.draft.setting(word, self.scope, "export", start=keyword.start if alone else None)
             else:
                 self.exported.add(word.text)
@@ -220,6 +236,11 @@ class Script:
             line += text.count("\n", at, after)
             at = after
         return bodies, "".join(pieces) + text[end:]
+
+
+def _sets(word: Word) -> bool:
+    """`set A=1` gives a Unix shell a positional parameter, and Windows a variable."""
+    return bool(ASSIGNMENT.match(word.text))
 
 
 def _target(row: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stillruns.model.recipe import Note, Word
 
@@ -37,6 +37,11 @@ OPERATORS = (
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEFAULT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-=])(.*))?\Z", re.S)
+
+
+_CUT = "\0"
+"""Where the value of an unquoted variable falls apart into words (field splitting, POSIX shell 2.6.5)."""
+_ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ class Lexer:
                 at += len(operator)
             else:
                 token, at = self._word(at)
-                found.append(token)
+                found += _split(token)
         return found
 
     def _token(self, kind: str, start: int, stop: int, text: str) -> Token:
@@ -124,8 +129,11 @@ class Lexer:
                 literal = True
                 dynamic = dynamic or unknown
             elif char in "$`":
+                assigned = bool(_ASSIGNED.match("".join(parts)))
                 at, unknown = self._dollar(at, parts)
                 dynamic = dynamic or unknown
+                if not unknown and not assigned:
+                    parts[-1] = re.sub(r"[ \t\n]+", _CUT, parts[-1]) or _CUT
             else:
                 parts.append(char)
                 at += 1
@@ -227,6 +235,13 @@ class Lexer:
                     return position + 1
         self._unclosed(f"`${left}`")
         return self.end
+
+
+def _split(token: Token) -> list[Token]:
+    """`$ARGS` with `-m x -fa` in it is three words; all have the place of the variable."""
+    if _CUT not in token.word.text:
+        return [token]
+    return [Token(token.kind, token.raw, replace(token.word, text=t)) for t in token.word.text.split(_CUT) if t]
 
 
 def cut(text: str, start: int, end: int, line: int, notes: list[Note]) -> list[Word]:

@@ -40,7 +40,7 @@ class Flow(Bridging):
             if stmt.kind == "assign":
                 self.assign(stmt)
             elif stmt.kind == "branch":
-                self.branch(stmt, self.conditions[number])
+                self.branch(stmt, self.conditions[number], number)
             elif stmt.kind == "range":
                 self.iterate(stmt)
             elif stmt.kind == "return":
@@ -212,7 +212,7 @@ class Flow(Bridging):
                 self.state.push(Sym("global", "c", target[2]), by, self.unit, stmt.line)
             self.state.push(Sym("global", "build", target[2]), by, self.unit, stmt.line)
 
-    def branch(self, stmt: Stmt, found: Hit | None) -> None:
+    def branch(self, stmt: Stmt, found: Hit | None, number: int) -> None:
         """A condition that the option decides; a parameter that steers its function carries to the results."""
         if found is None:
             return
@@ -223,10 +223,22 @@ class Flow(Bridging):
             self.state.row(self.unit, self.func, line, role, found, shown)
         if found.derived or found.sym.kind != "local" or found.sym.name not in self.func.params:
             return
-        if found.sym.scope == f"{self.key[0]}.{self.key[1]}" and self.domain == "go":
+        if found.sym.scope == f"{self.key[0]}.{self.key[1]}" and self.domain == "go" and not self.refuses(number):
             loud = [n for n, kind in enumerate(self.func.results) if kind not in _QUIET]
-            for number in loud if len(loud) == 1 else ():
-                self.state.push(result(self.key, number), found, self.unit, stmt.line)
+            for each in loud if len(loud) == 1 else ():
+                self.state.push(result(self.key, each), found, self.unit, stmt.line)
+
+    def refuses(self, number: int) -> bool:
+        """A branch under which nothing happens but `return nil, fmt.Errorf(...)`: it decides whether there is a
+        result, and what the result is then says nothing about the option."""
+        under = [s for s in self.func.stmts if s.ctrl == number]
+        return bool(under) and all(s.kind == "return" and self.fails(s) for s in under)
+
+    def fails(self, stmt: Stmt) -> bool:
+        """A return that gives an error other than nil."""
+        kinds = self.func.results
+        errors = [v for v, kind in zip(stmt.values, kinds, strict=False) if kind == "error"]
+        return any(not (v[0] in ("lit", "id") and v[2] == "nil") for v in errors)
 
     def iterate(self, stmt: Stmt) -> None:
         """`for i, x := range option`: the element carries it, the index does not."""
@@ -261,7 +273,7 @@ class Flow(Bridging):
         if by is None or not self.func.name or (by.depth > 2 and self.func.parent < 0):
             return
         kinds = self.func.results
-        if number < len(kinds) and kinds[number] == "error":
+        if (number < len(kinds) and kinds[number] == "error") or self.fails(stmt):
             return
         if self.func.parent < 0 and self.state.utility(self.func.name, self.domain):
             return

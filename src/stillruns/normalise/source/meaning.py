@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 from stillruns.model.trace import Row, Stage, Statement, TraceSpec, Variant
 from stillruns.normalise.source.program import Program
 from stillruns.normalise.source.stages import place
@@ -111,7 +114,7 @@ def _from_rows(state: State, stages: tuple[Stage, ...]) -> Statement:
     if flags:
         parts.append("is passed to a child process as " + ", ".join(dict.fromkeys(r.to.split(" ")[0] for r in flags)))
         refs += flags[:3]
-    words = _words_of_source(told)
+    words = _words_of_source(told) or _words_beside(state.option, rows)
     if words is not None:
         parts.append(f"and is described by the source as: {words.to.strip()}")
         refs.append(words)
@@ -127,8 +130,13 @@ def _from_rows(state: State, stages: tuple[Stage, ...]) -> Statement:
     )
     if effect is not None and (words is None or effect.file != words.path):
         row = next(r for r in told if (r.project, r.path, r.line) == (effect.project, effect.file, effect.line))
-        parts.append(f"and takes effect in {effect.function or effect.file}: {effect.effect[:160]}")
-        refs.append(row)
+        tests = _tests(told) if row.role == "branch" else []
+        if len(tests) > 1:
+            parts.append("and is tested in " + ", ".join(r.function or r.path for r in tests))
+            refs += tests
+        else:
+            parts.append(f"and takes effect in {effect.function or effect.file}: {effect.effect[:160]}")
+            refs.append(row)
     return Statement(", ".join(parts) + ".", tuple(dict.fromkeys(place(r) for r in refs)))
 
 
@@ -139,6 +147,25 @@ def _same_tree(row: Row, entry: Row) -> bool:
 
 def _role_of(stage: Stage, rows: list[Row]) -> str:
     return next((r.role for r in rows if (r.project, r.path, r.line) == (stage.project, stage.file, stage.line)), "")
+
+
+def _tests(rows: list[Row]) -> list[Row]:
+    """One test of the option a function, at most five: which of several is the effect, names alone do not say."""
+    first: dict[tuple[str, str], Row] = {}
+    for row in rows:
+        if row.role == "branch":
+            first.setdefault((row.path, row.function), row)
+    return list(first.values())[:5]
+
+
+def _words_beside(option: str, rows: list[Row]) -> Row | None:
+    """A text of several words on a line that quotes the option's name: `{"OLLAMA_X", X(), "What it is for"}`."""
+    for row in rows:
+        if f'"{option}"' in row.code:
+            text = max(re.findall(r'"([^"]+)"', row.code), key=lambda t: len(t.split()))
+            if len(text.split()) >= 3:
+                return replace(row, to=text)
+    return None
 
 
 def _words_of_source(rows: list[Row]) -> Row | None:

@@ -126,13 +126,26 @@ class Program:
                 if needle in unit.file.data and (aside or not unit.aside):
                     yield unit
 
-    def users(self, name: str, domains: Iterable[str]) -> list[FuncId]:
-        """Functions that contain the identifier."""
+    def member_units(self, name: str, domain: str) -> list[Unit]:
+        """Units where the name can be a member: in Go by its text (`.name`, `name:`), elsewhere every
+        unit that holds it (a C++ method names its own members alone)."""
+        held = self.holding(name, (domain,))
+        if domain != "go":
+            return list(held)
+        member = re.compile(rb"\.%b\b|\b%b\s*:" % ((re.escape(name.encode()),) * 2))
+        return [unit for unit in held if member.search(unit.file.data)]
+
+    def inside(self, name: str, units: Iterable[Unit]) -> list[FuncId]:
+        """Functions of these units that contain the identifier."""
         found: list[FuncId] = []
-        for unit in self.holding(name, domains):
+        for unit in units:
             self.facts(unit)
             found += [(unit.number, i) for i in unit.index.get(name, ())]
         return found
+
+    def users(self, name: str, domains: Iterable[str]) -> list[FuncId]:
+        """Functions that contain the identifier."""
+        return self.inside(name, self.holding(name, domains))
 
     def definitions(self, name: str, domain: str) -> list[FuncId]:
         """Functions with this name in the language family, found by a textual prefilter and then by the parse."""

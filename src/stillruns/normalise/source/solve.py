@@ -122,7 +122,7 @@ def _run(state: State) -> None:
 def _touched(state: State, sym: Sym) -> set[FuncId]:
     program = state.program
     if sym.kind == "field":
-        return set(state.uses(sym.name, sym.scope))
+        return set(state.members(sym))
     if sym.kind == "local":
         key = key_of(sym)
         facts = program.facts(program.units[key[0]])

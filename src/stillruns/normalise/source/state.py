@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from stillruns.model.trace import Bridges, Row
-from stillruns.normalise.source.ir import Expr, Func
+from stillruns.normalise.source.ir import Expr, Func, walk
 from stillruns.normalise.source.program import FuncId, Program, Unit
 
 PRIORITY = (
@@ -106,6 +106,14 @@ class State:
             self._uses[key] = self.program.users(name, (scope,))
         return self._uses[key]
 
+    def members(self, field: Sym) -> list[FuncId]:
+        """Functions that may use a field; in Go only those of files where the name stands as a member."""
+        key = (f".{field.name}", field.scope)
+        if key not in self._uses:
+            units = self.program.member_units(field.name, field.scope)
+            self._uses[key] = self.program.inside(field.name, units)
+        return self._uses[key]
+
     def push(self, sym: Sym, hit: Hit | None, unit: Unit | None, line: int, cost: int = 1) -> bool:
         """Note that `sym` carries the option from here on. A hub (a name in too many functions) is noted and not
         followed; so is anything beyond the depth limit. True when something changed."""
@@ -145,14 +153,16 @@ class State:
         if sym.name in self.spec_stops:
             why = "the spec of this option stops here"
         else:
-            files = sum(1 for _ in self.program.holding(sym.name, (sym.scope,)))
-            if files > 2 * self.bridges.hub_functions:
-                why = f"it is named in {files} files"
+            used, limit = "a member" if sym.scope == "go" else "named", self.bridges.hub_functions
+            files = sum(1 for _ in self.program.member_units(sym.name, sym.scope))
+            if files > 2 * limit:
+                why = f"it is {used} in {files} files"
             else:
-                count = len(self.uses(sym.name, sym.scope))
-                if count <= self.bridges.hub_functions:
+                keys = self.members(sym)
+                count = sum(1 for k in keys if sym.scope != "go" or mentions_member(self.program.func(k), sym.name))
+                if count <= limit:
                     return False
-                why = f"it is named in {count} functions"
+                why = f"it is {used} in {count} functions"
         at = f"{unit.file.project}:{unit.file.path}:{line}" if unit else ""
         self.stops.setdefault(f"{sym.scope}:{sym.name}", f"{sym.name} is not followed beyond {at}: {why}.")
         return True
@@ -218,6 +228,18 @@ class State:
             path.append((at, self.known[at].place))
             at = self.known[at].parent
         return path[::-1]
+
+
+def mentions_member(func: Func, name: str) -> bool:
+    """Does a function use the name as a member, and not only as a local of its own? `s.batchSize` and
+    `{batchSize: n}` are the field; the fifty functions that call a local `batchSize` say nothing about it."""
+    for stmt in func.stmts:
+        for part in (p for e in (*stmt.targets, *stmt.values) for p in walk(e)):
+            if part[0] == "sel" and part[3] == name:
+                return True
+            if part[0] == "kv" and any(item[0] == name for item in part[2]):
+                return True
+    return False
 
 
 def local(key: FuncId, name: str) -> Sym:

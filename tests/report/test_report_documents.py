@@ -115,6 +115,9 @@ def test_real_servers(tmp_path: Path) -> None:
     jsonschema.validate(matrix, SELFTEST)
     [fault] = matrix["results"]
     assert fault["right"], fault
+    table = document("report", matrix["run"], "--json", *store)
+    jsonschema.validate(table, json.loads((SCHEMAS / "run.json").read_text()))
+    assert [c["passed"] for c in table["cells"]] == [2, 1, 0], "the references and a control pass, the fault does not"
     crashed = document("show", fault["trial"], "--json", *store)
     jsonschema.validate(crashed, TRIAL)
     assert crashed["verdict"]["outcome"]["kind"] == "crash"

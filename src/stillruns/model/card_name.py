@@ -1,0 +1,15 @@
+"""A graphics card's name in logs, and the target that it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CardName:
+    """`name` is a part of the printed name (`RADV VEGA10`, `Instinct MI50`); the longest that is found counts.
+    `source` says where name and `target` are brought together."""
+
+    name: str
+    target: str
+    source: str

@@ -1,0 +1,49 @@
+"""The promise: `stillruns autopsy` reads files and standard input, writes nothing, and says what it cannot open."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "autopsy"
+
+
+def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """The program as a user starts it."""
+    return subprocess.run(
+        [sys.executable, "-m", "stillruns", "autopsy", *arguments], input=stdin, capture_output=True, check=False
+    )
+
+
+def test_file_as_json() -> None:
+    """One document on stdout, exit code 0 though the log shows a crash."""
+    done = run("--json", str(GOLDEN / "gdb-assert.raw"))
+    assert (done.returncode, done.stderr) == (0, b"")
+    document = json.loads(done.stdout)
+    assert document["schema"] == "stillruns.autopsy/1"
+    assert document["incidents"][0]["outcome"] == "abort"
+
+
+def test_standard_input_as_text() -> None:
+    """`-` reads a paste; the first incident comes first."""
+    done = run("-", stdin=(GOLDEN / "cli-rocblas-missing.raw").read_bytes())
+    assert done.returncode == 0
+    assert done.stdout.decode().startswith("s0 -: ")
+    assert "Incident 1: abort (SIGABRT)" in done.stdout.decode()
+
+
+def test_missing_path_is_usage() -> None:
+    """Exit code 2 and one sentence."""
+    done = run("/nowhere/at/all.log")
+    assert done.returncode == 2
+    assert done.stderr.decode().count("\n") == 1
+
+
+def test_empty_input_is_no_incident() -> None:
+    """Nothing in, nothing claimed."""
+    done = run("--json", "-")
+    document = json.loads(done.stdout)
+    assert (document["servers"], document["incidents"]) == ([], [])
+    assert document["warnings"][0]["text"] == "- is empty"

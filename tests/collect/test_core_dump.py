@@ -1,0 +1,53 @@
+"""The promise: a core file gives its signal, and with gdb the frames of the thread that died."""
+
+from __future__ import annotations
+
+import io
+import resource
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from stillruns.lab import autopsy
+from stillruns.model.outcome import OutcomeKind
+
+SOURCE = """
+#include <stddef.h>
+__attribute__((noinline)) void ggml_vk_innermost(volatile int *p) { *p = 1; }
+__attribute__((noinline)) void ggml_backend_vk_graph_compute(void) { ggml_vk_innermost(NULL); __asm__(""); }
+int main(void) { ggml_backend_vk_graph_compute(); return 0; }
+"""
+
+
+@pytest.fixture
+def core(tmp_path: Path) -> Path:
+    """A real core of a small program, where this machine writes cores into the current folder."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    (tmp_path / "a.c").write_text(SOURCE)
+    subprocess.run(["cc", "-g", "-O1", "-fno-inline", "-o", "llama-server", "a.c"], cwd=tmp_path, check=True)
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    subprocess.run(
+        [str(tmp_path / "llama-server")],
+        cwd=tmp_path,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (hard, hard)),
+    )
+    found = [p for p in tmp_path.iterdir() if p.name.startswith("core")]
+    if not found:
+        pytest.skip("this machine writes cores elsewhere (core_pattern)")
+    return found[0]
+
+
+def test_core_file(core: Path) -> None:
+    """Signal and frames of a core."""
+    found = autopsy.perform((str(core),), io.BytesIO())
+    (incident,) = found.incidents
+    assert (incident.outcome, incident.signal) == (OutcomeKind.CRASH, "SIGSEGV")
+    if shutil.which("gdb") is None:
+        assert any("gdb is not installed" in note.text for note in found.warnings)
+    else:
+        assert incident.frames[:2] == ("ggml_vk_innermost", "ggml_backend_vk_graph_compute")
+        assert incident.backend.value == "vulkan"

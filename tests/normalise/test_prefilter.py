@@ -1,0 +1,83 @@
+"""The promise: the prefilter changes the cost, never the answer; line numbers stay those of the file."""
+
+from __future__ import annotations
+
+import io
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stillruns.lab import autopsy
+from stillruns.model.autopsy import Autopsy
+from stillruns.normalise.logs.prefilter import Prefilter, scanner
+from stillruns.normalise.logs.reader import lines
+
+GOLDEN = sorted((Path(__file__).parents[1] / "golden" / "autopsy").glob("*.raw"))
+NOISE = b"Mar 07 01:00:00 box nginx[811]: 10.0.0.1 - - GET /index.html 200 512\n"
+
+needs_search = pytest.mark.skipif(scanner(("x y z",)) is None, reason="hyperscan is not installed")
+
+
+def numbered(data: bytes, block: int, literals: tuple[str, ...]) -> dict[int, str]:
+    """The lines that the prefilter lets through, by number."""
+    prefilter = Prefilter(literals, whole=0)
+    found = [line for i in range(0, len(data), block) for line in prefilter.feed(data[i : i + block])]
+    found += prefilter.end()
+    assert prefilter.lines == data.count(b"\n") + (0 if data.endswith(b"\n") or not data else 1)
+    return {line.number: line.text for line in found}
+
+
+@needs_search
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([b"plain", b"GGML_ASSERT(x) failed", b"x y z here", b"", b"a\rb", b"tail \xff"]), max_size=60
+    ),
+    st.integers(1, 40),
+)
+def test_numbers_are_those_of_the_file(parts: list[bytes], block: int) -> None:
+    """Whatever the block size, a delivered line has the number and the text that it has in the whole file, and no
+    line with a literal is left out."""
+    data = b"\n".join(parts)
+    every = {line.number: line.text for line in lines(data)}
+    some = numbered(data, block, ("x y z",))
+    assert all(every[number] == text for number, text in some.items())
+    assert all(number in some for number, text in every.items() if "x y z" in text or "GGML_ASSERT" in text)
+
+
+@needs_search
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda p: p.stem)
+def test_same_answer_in_a_big_journal(path: Path, tmp_path: Path) -> None:
+    """A golden log behind three megabytes of another program's lines gives the same incidents and requests."""
+    chance = random.Random(1)
+    own = path.read_bytes()
+    noise = b"".join(NOISE.replace(b"10.0.0.1", b"10.0.0.%d" % chance.randrange(250)) for _ in range(45_000))
+    big = tmp_path / "journal.log"
+    big.write_bytes(noise + own + noise[:200_000])
+    small = tmp_path / "small.log"
+    small.write_bytes(own)
+    shift = noise.count(b"\n")
+    assert _told(autopsy.perform((str(big),), io.BytesIO()), shift) == _told(
+        autopsy.perform((str(small),), io.BytesIO()), 0
+    )
+
+
+def _told(found: Autopsy, shift: int) -> list[tuple[object, ...]]:
+    told: list[tuple[object, ...]] = []
+    for incident in found.incidents:
+        key = incident.key_line
+        number = int(key.ref.rpartition("L")[2]) - shift if key else 0
+        told.append(
+            (incident.outcome, incident.signal, incident.phase, incident.backend, incident.components, number)
+        )
+        told.append((incident.frames, incident.signature, incident.applied_layers, incident.target))
+    told += [
+        (replace(r, first="", last="", refs=(), id="", runner=None),)
+        for server in found.servers
+        for r in server.requests
+    ]
+    return told
