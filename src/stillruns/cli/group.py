@@ -24,9 +24,11 @@ VERBS: dict[str, str] = {
     "snapshot": "Pack what `check` reads, to be judged elsewhere.",
     "show": "One trial: asked, applied, how it ended, and the evidence for each.",
     "report": "The tables of runs, judged again from their evidence.",
+    "claims": "What the trials say about each hypothesis.",
     "import": "Take a foreign worklog over into the store.",
     "trace": "Follow an option through source trees, stage by stage.",
     "lint": "Does anything read these flags and variables, and the values given?",
+    "replay": "Judge every run again from its evidence and compare with what was recorded.",
     "verify": "Re-derive every digest in the store and name what does not match.",
 }
 """Verb -> its line in `stillruns --help`. The verb's module is `stillruns.cli.<verb>` (with a `_`
