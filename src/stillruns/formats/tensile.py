@@ -99,7 +99,7 @@ def code_suffixes(data: bytes) -> frozenset[str]:
     try:
         found = msgspec.msgpack.decode(data, type=_Solutions)
     except (msgspec.DecodeError, *_BROKEN) as error:
-        raise FormatError(f"the file is damaged: {error}", 0) from None
+        raise FormatError(f"the file is damaged: {error}") from None
     return frozenset(".hsaco" if one.sizeMapping.sourceKernel else ".co" for one in found.solutions)
 
 
@@ -141,7 +141,7 @@ def _decoded(data: bytes) -> object:
     try:
         document: object = msgspec.msgpack.decode(data)
     except (msgspec.DecodeError, *_BROKEN) as error:
-        raise FormatError(f"the index is damaged: {error}", 0) from None
+        raise FormatError(f"the index is damaged: {error}") from None
     return document
 
 

@@ -25,7 +25,8 @@ class Mix:
         """One more sign against files of a target."""
         self.suspects[target] = tuple(dict.fromkeys((*self.suspects.get(target, ()), *names)))
         said = self.details.get(target)
-        self.details[target] = f"{said}; {clause}" if said else clause
+        if not said or clause not in said:
+            self.details[target] = f"{said}; {clause}" if said else clause
 
 
 def compare(
