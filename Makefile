@@ -52,6 +52,9 @@ format: $(READY_TEST)
 
 bench: $(READY_TEST)
 	@$(BIN)/python scripts/bench.py
+	@if [ -n "$(ROCM)" ]; then scripts/fetch_rocm.sh $(ROCM) && $(BIN)/python scripts/measure_code_objects.py bench \
+	    --tools $(ROCM)/bin $(ROCM)/sid/usr/lib/*/ggml/backends*/libggml-hip.so; \
+	    else echo "code objects: make bench ROCM=DIR compares with llvm-objdump (1 GB to fetch into DIR)"; fi
 
 # Every fault into a real llama-server, on the CPU and on Vulkan: ten minutes; rewrites the tables in the page.
 fault-matrix: $(READY_TEST)

@@ -2,6 +2,7 @@
 
     overhead    added wall time of a trial against a bare loop that starts the same server and posts the same request
     memory      peak memory of `stillruns run` and `stillruns report` with 10,000 trials in the store
+    sequential  mean trials and errors of the sequential test, and coverage of its intervals (bench_sequential.py)
     autopsy     `stillruns autopsy` on a journal of a gigabyte, against rg
     start-up    CPU time of `stillruns --version` and `stillruns run --help`
 
@@ -24,6 +25,7 @@ from pathlib import Path
 
 import bench_autopsy
 import urllib3
+from bench_sequential import sequential_plans
 
 from stillruns.act import trial
 from stillruns.act.ports import free_port
@@ -46,7 +48,7 @@ POLL = 0.02
 def main() -> None:
     """Run the parts named on the command line, all by default."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=["overhead", "memory", "autopsy", "start-up"])
+    parser.add_argument("parts", nargs="*", default=["overhead", "memory", "autopsy", "start-up", "sequential"])
     parser.add_argument("--pairs", type=int, default=12, help="pairs of a bare and a supervised trial")
     parser.add_argument("--trials", type=int, default=10_000, help="trials in the store for the memory part")
     asked = parser.parse_args()
@@ -60,6 +62,8 @@ def main() -> None:
             memory(Path(folder) / "memory", asked.trials)
         if "start-up" in asked.parts:
             start_up()
+    if "sequential" in asked.parts and not sequential_plans():
+        sys.exit(1)
 
 
 def experiment(predict: int) -> Spec:

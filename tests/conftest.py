@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -29,9 +28,8 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
-def shader_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A shader cache that the tests of one session share: compiling costs half a minute once, not each time."""
-    named = os.environ.get("STILLRUNS_TEST_SHADERS")
-    folder = Path(named) if named else tmp_path_factory.mktemp("shaders")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+def shader_cache(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A shader cache that tests share, kept from one session to the next where pytest keeps anything: compiling costs
+    half a minute."""
+    kept = getattr(pytestconfig, "cache", None)
+    return kept.mkdir("mesa-shaders") if kept is not None else tmp_path_factory.mktemp("mesa-shaders")

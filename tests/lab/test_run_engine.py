@@ -86,9 +86,10 @@ def test_the_document_and_its_schema(tmp_path: Path) -> None:
 
 @pytest.mark.vulkan()
 @pytest.mark.slow()
-def test_vulkan_cells_are_proved(tmp_path: Path) -> None:
+def test_vulkan_cells_are_proved(tmp_path: Path, shader_cache: Path) -> None:
     """Each Vulkan cell ran on the device with its layers, and the placement is told: {output first}."""
-    done = stillruns("run", str(spec(tmp_path, backend=VULKAN)), "--json", "--store", str(tmp_path / "store"))
+    warm = VULKAN.replace(" }", f', MESA_SHADER_CACHE_DIR = "{shader_cache}" }}')
+    done = stillruns("run", str(spec(tmp_path, backend=warm)), "--json", "--store", str(tmp_path / "store"))
     assert done.returncode == 0, done.stderr
     cells = {c["gpu_layers"]: c for c in json.loads(done.stdout)["cells"] if c["backend"] == "vulkan"}
     assert {n: c["applied"] for n, c in cells.items()} == {0: 2, 2: 2, "all": 2}

@@ -66,7 +66,7 @@ BAD = [
     (GOOD.replace("env.GGML", "enf.GGML"), "not an axis"),
     (GOOD.replace("trials = 4", "trials = 0"), "trials >= 1"),
     (GOOD.replace("trials = 4", 'trials = "4"'), "stop.trials"),
-    (GOOD.replace("trials = 4", "decide = { fail_below = 0.05, fail_above = 0.5, error = 0.05 }"), "trials = N"),
+    (GOOD.replace("trials = 4", "decide = { fail_below = 0.05 }"), "fail_above"),
     (GOOD.replace('name = "t"', 'name = "t"\nprompt = ""'), "empty"),
     (GOOD.replace('name = "t"', 'name = "t"\nprompt_file = "none.txt"'), "none.txt"),
     (GOOD.replace('name = "t"', 'name = "t"\npredict = 4000'), "no room"),
@@ -92,6 +92,33 @@ def test_a_spec_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SpecError, match="cannot read the spec"):
         spec_file.load(tmp_path / "binary.toml")
+
+
+SMALLEST = GOOD.split("[stop]")[0]
+DECIDE = "[stop]\ndecide = { fail_below = 0.05, fail_above = 0.5, error = 0.05 }\n"
+
+
+def test_sequential_stop_is_read() -> None:
+    """`decide` gives the sequential rule with its own bounds."""
+    spec = spec_file.parse(SMALLEST + DECIDE + "max_trials = 30\n", Path("x.toml"))
+    assert spec.stop.decide is not None
+    assert (spec.stop.decide.fail_above, spec.stop.min_trials, spec.stop.max_trials) == (0.5, 3, 30)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        DECIDE + "trials = 6\n",
+        "[stop]\nmin_trials = 3\n",
+        "[stop]\ndecide = { fail_below = 0.5, fail_above = 0.05 }\n",
+        "[stop]\ndecide = { fail_below = 0.05, fail_above = 0.5, error = 0.5 }\n",
+        DECIDE + "min_trials = 50\n",
+    ],
+)
+def test_stop_rules_that_make_no_sense(text: str) -> None:
+    """Bounds of the other kind of rule, and rates that cannot be told apart, are refused."""
+    with pytest.raises(SpecError, match=r"\[stop\]"):
+        spec_file.parse(SMALLEST + text, Path("x.toml"))
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ class Ask:
     request_path: str
     request: dict[str, object]
     host: str = "127.0.0.1"
+    more: tuple[dict[str, object], ...] = ()
 
     @property
     def address(self) -> str:
@@ -80,6 +81,7 @@ class Seen:
     maps: bytes = b""
     maps_at: float | None = None
     told: Told | None = None
+    more: list[Told] = field(default_factory=list)
     zero: float = 0.0
     end: ProcessEnd | None = None
     core: CoreResult = field(default_factory=lambda: Absence(AbsenceReason.NOT_COLLECTED, "the trial never started"))
@@ -217,14 +219,22 @@ class Life:
         return True
 
     def _ask(self, server: Supervised, peer: Peer, ask: Ask) -> None:
-        self.seen.told = peer.ask(
-            ask.request_path,
-            ask.request,
-            self.folder / "response",
-            first_token=self.job.timeouts.first_token,
-            token=self.job.timeouts.token,
-            died_at=lambda: server.end.at if server.end is not None else self._stopped_at(),
-        )
+        """The request, and further ones as long as each is answered; the one that fails, or the last, is `told`."""
+        for number, request in enumerate((ask.request, *ask.more)):
+            told = peer.ask(
+                ask.request_path,
+                request,
+                self.folder / ("response" if number == 0 else f"response{number}"),
+                first_token=self.job.timeouts.first_token,
+                token=self.job.timeouts.token,
+                died_at=lambda: server.end.at if server.end is not None else self._stopped_at(),
+            )
+            if self.seen.told is not None:
+                self.seen.more.append(self.seen.told)
+            self.seen.told = told
+            if told.broken or told.error or told.timed_out or not server.alive() or self._stopped_at() is not None:
+                break
+        assert self.seen.told is not None
         if self.seen.told.broken:
             self._interrupted()
         self.seen.timed_out = self.seen.told.timed_out

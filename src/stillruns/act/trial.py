@@ -58,7 +58,7 @@ def execute(plan: TrialPlan, spool: Path, put: Put, *, pick_port: Callable[[], i
         for retry in range(ports.RETRIES + 1):
             port = pick_port()
             argv = tuple(word.replace("{port}", str(port)) for word in plan.argv)
-            ask = Ask(port, plan.ready_path, plan.request_path, plan.request)
+            ask = Ask(port, plan.ready_path, plan.request_path, plan.request, more=plan.more)
             job = Job(argv, env, plan.timeouts, ask, plan.keep_core, plan.sample_devices)
             life = Life(job, _folder(spool, f"start{retry}"))
             seen = life.run()
@@ -127,9 +127,10 @@ def _record(blank: TrialRecord, life: Life, put: Put, retries: int) -> TrialReco
     command = " ".join(blank.argv)
     for kind, spool in (("stdout", life.stdout), ("stderr", life.stderr)):
         notes += _keep_stream(shelf, kind, spool, command)
-    exchange = None
+    exchange: Exchange | None = None
+    others: list[Exchange] = []
     if seen.told is not None and life.job.ask is not None:
-        exchange = _keep_exchange(shelf, seen.told, life.job.ask.address, life.job.ask, seen.zero)
+        *others, exchange = _keep_exchanges(shelf, [*seen.more, seen.told], life.job.ask, seen.zero)
     if seen.maps:
         shelf.add("maps", seen.maps, f"/proc/PID/maps {seen.maps_at or 0.0:.3f} s after the start")
     _keep_core(shelf, seen, command)
@@ -152,6 +153,7 @@ def _record(blank: TrialRecord, life: Life, put: Put, retries: int) -> TrialReco
         sighting=sighting,
         end=seen.end,
         exchange=exchange,
+        more=tuple(others),
         core=seen.core,
         evidence=tuple(shelf.evidence),
         boot_id=boot_id(),
@@ -164,6 +166,15 @@ def _keep_stream(shelf: _Shelf, kind: str, spool: Spool, command: str) -> list[s
     cut = spool.finish()
     shelf.add(kind, spool.path, command, cut)
     return [spool.problem] if spool.problem else []
+
+
+def _keep_exchanges(shelf: _Shelf, told: Sequence[Told], ask: Ask, zero: float) -> list[Exchange]:
+    """All of them, each with its own request."""
+    requests = (ask.request, *ask.more)
+    return [
+        _keep_exchange(shelf, one, ask.address, replace(ask, request=request), zero)
+        for one, request in zip(told, requests, strict=False)
+    ]
 
 
 def _keep_exchange(shelf: _Shelf, told: Told, address: str, ask: Ask, zero: float) -> Exchange:

@@ -1,4 +1,4 @@
-"""The four forms of a catalogue entry, and what makes an entry invalid."""
+"""The five forms of a catalogue entry, and what makes an entry invalid."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from stillruns.catalogue.regexes import RegexRefused, check
 from stillruns.errors import CatalogueError
 from stillruns.model.card_name import CardName
 from stillruns.model.pattern import CrashPattern, GrammarRule
+from stillruns.model.stock_hypothesis import StockHypothesis
 from stillruns.model.workaround import KnownIssue, Workaround
 
 _T = TypeVar("_T")
@@ -114,6 +115,14 @@ def read_issue(file: str, entry: dict[str, Any]) -> KnownIssue:
     }
     found = _convert(file, {**empty, **entry}, KnownIssue)
     _say(file, found.id, title=found.title, text=found.text, sources=found.sources)
+    _day(file, found.id, found.read_on)
+    return found
+
+
+def read_hypothesis(file: str, entry: dict[str, Any]) -> StockHypothesis:
+    """A `[[hypothesis]]`: a statement that people make, as two expressions over cells."""
+    found = _convert(file, entry, StockHypothesis)
+    _say(file, found.id, text=found.text, predicts=found.predicts, refuted_if=found.refuted_if, sources=found.sources)
     _day(file, found.id, found.read_on)
     return found
 

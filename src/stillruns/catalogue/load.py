@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from stillruns.catalogue.forms import (
     read_card_names,
+    read_hypothesis,
     read_issue,
     read_pattern,
     read_rule,
@@ -26,6 +27,7 @@ from stillruns.errors import CatalogueError
 from stillruns.model.backend import Runtime
 from stillruns.model.card_name import CardName
 from stillruns.model.pattern import CrashPattern, GrammarRule
+from stillruns.model.stock_hypothesis import StockHypothesis
 from stillruns.model.workaround import KnownIssue, Workaround
 
 if TYPE_CHECKING:
@@ -90,6 +92,14 @@ def known_issues() -> tuple[KnownIssue, ...]:
     found = [read_issue(f, entry) for f in _files("known_issues") for entry in table(f, _parse(f), "issue")]
     unique("known issues", found)
     return tuple(sorted(found, key=lambda issue: issue.id))
+
+
+@cache
+def hypotheses() -> tuple[StockHypothesis, ...]:
+    """The library of hypotheses, in file order."""
+    found = [read_hypothesis(f, entry) for f in _files("hypotheses") for entry in table(f, _parse(f), "hypothesis")]
+    unique("hypotheses", found)
+    return tuple(found)
 
 
 @cache

@@ -20,11 +20,15 @@ VERBS: dict[str, str] = {
     "demo": "The main job on what this machine has; no GPU needed, under two minutes.",
     "selftest": "Inject each kind of fault in each phase and check that it is classified right.",
     "autopsy": "Any log, journal or core: what was asked, what really ran, and why it died.",
+    "check": "Which layer stops this GPU, from the files that are really installed.",
+    "snapshot": "Pack what `check` reads, to be judged elsewhere.",
     "show": "One trial: asked, applied, how it ended, and the evidence for each.",
     "report": "The tables of runs, judged again from their evidence.",
+    "claims": "What the trials say about each hypothesis.",
     "import": "Take a foreign worklog over into the store.",
     "trace": "Follow an option through source trees, stage by stage.",
     "lint": "Does anything read these flags and variables, and the values given?",
+    "replay": "Judge every run again from its evidence and compare with what was recorded.",
     "verify": "Re-derive every digest in the store and name what does not match.",
 }
 """Verb -> its line in `stillruns --help`. The verb's module is `stillruns.cli.<verb>` (with a `_`

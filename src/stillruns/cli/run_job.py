@@ -8,6 +8,7 @@ from stillruns.cli.output import emit_json, emit_text, tell
 from stillruns.cli.progress import progress
 from stillruns.errors import ExitCode
 from stillruns.lab import once, preparing, running, spec_file
+from stillruns.model.claim import ClaimVerdict
 from stillruns.model.run_result import RunResult
 from stillruns.report import once_text, run_json, run_text
 from stillruns.store.opening import open_store
@@ -43,7 +44,8 @@ def matrix(spec: Path, wanted: set[str], *, new: bool, as_json: bool, store_dir:
 def exit_code(result: RunResult, wanted: set[str]) -> ExitCode:
     """0 when every cell is decided; 1 when one is void or undecided, or shows what `--fail-on` names."""
     # an attached server without a log shows nothing of itself: what it answered is all there is to decide
-    undecided = any(not c.applied and not (c.unverified and c.gpu_layers == "server") for c in result.cells)
+    decided = [c.applied or (c.unverified and c.gpu_layers == "server") for c in result.cells]
+    undecided = bool(result.undecided) or not all(decided)
     if undecided or not result.complete or any(w.kind == "not tested" for w in result.warnings):
         return ExitCode.NO
     return ExitCode.NO if wanted & marks(result) else ExitCode.COMPLETE
@@ -59,4 +61,6 @@ def marks(result: RunResult) -> set[str]:
             earned.add("void")
         if "wrong_output" in cell.outcomes:
             earned.add("wrong")
+    if any(claim.verdict is ClaimVerdict.REFUTED for claim in result.claims):
+        earned.add("refuted")
     return earned

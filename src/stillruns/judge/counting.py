@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from stillruns.judge import sequential
 from stillruns.judge.stats import clopper_pearson
 from stillruns.model.agreement import OutputVerdict
 from stillruns.model.applied import Answer
@@ -20,6 +21,7 @@ from stillruns.model.cell_plan import CellPlan
 from stillruns.model.condition import Condition
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.placement import Placement
+from stillruns.model.rate import Rate
 from stillruns.model.verdict import TrialVerdict
 
 _WORST_FIRST = (
@@ -94,12 +96,26 @@ def _row(plan: CellPlan, verdicts: list[TrialVerdict], interrupted: int) -> Cell
         passed=len(passed),
         outcomes=_counts(v.outcome.kind.value for v in split.applied),
         phases=_counts(v.outcome.phase.value for v in failed),
-        rate=None if plan.is_reference else clopper_pearson(len(failed), len(split.applied)),
+        rate=None if plan.is_reference else rate(plan, len(failed), len(split.applied)),
         tokens_per_second=_speed([v for v in passed if v.cell == plan.id]),
         output=_output(split.applied),
         note=_note(plan, split, failed),
         unverified=unverified,
+        shown=_shown(plan, len(failed), len(split.applied)),
     )
+
+
+def rate(plan: CellPlan, failures: int, applied: int) -> Rate | None:
+    """The failure rate with the interval that its stopping allows: Clopper-Pearson only when the number of applied
+    trials is the one that was fixed beforehand, else the confidence sequence. None without applied trials."""
+    if fixed(plan, applied):
+        return clopper_pearson(failures, applied)
+    return sequential.confidence_sequence(failures, applied)
+
+
+def fixed(plan: CellPlan, applied: int) -> bool:
+    """Whether a cell has exactly the trials that were fixed beforehand: no fewer, whatever stopped it."""
+    return plan.stop.decide is None and applied == plan.stop.trials
 
 
 def _split(verdicts: list[TrialVerdict], interrupted: int) -> _Split:
@@ -146,6 +162,17 @@ def _note(plan: CellPlan, split: _Split, failed: list[TrialVerdict]) -> str:
     if plan.is_reference:
         parts.insert(0, "reference")
     return "; ".join(parts)
+
+
+def _shown(plan: CellPlan, failures: int, applied: int) -> str:
+    """What the sequential test has shown, or nothing where the number of trials was fixed."""
+    if plan.stop.decide is None or plan.is_reference or not applied:
+        return ""
+    result = sequential.stands(plan.stop, failures, applied)
+    text = sequential.sentence(plan.stop.decide, result)
+    if result is sequential.Shown.UNDECIDED and sequential.futile(plan.stop, failures, applied):
+        text += f", and the rest of its {plan.stop.max_trials} trials cannot decide it"
+    return text
 
 
 def _grouped(texts: list[str], *, always_counted: bool) -> list[str]:

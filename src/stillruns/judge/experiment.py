@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from stillruns.judge.matrix import cells
+from stillruns.judge.sequential import Shown, futile, stands
 from stillruns.model.applied import Answer
 from stillruns.model.cell_plan import CellPlan, CellState
 from stillruns.model.outcome import OutcomeKind
@@ -56,14 +57,24 @@ def next_trial(
 def state(plan: CellPlan, verdicts: Iterable[TrialVerdict]) -> CellState:
     """How far a cell is; `verdicts` of other cells are ignored.
 
-    Given up as void after `max_voids` void trials in a row for one reason (the same factor not applied), or, when the
-    reasons alternate, after `trials + max_voids` void trials in all; as unknown after `trials` unknown ones.
+    Decided after `trials` applied trials, or as soon as the sequential test of `decide` is; undecided when its
+    `max_trials` are spent or no course of the rest could decide. Given up as void after `max_voids` void trials in a
+    row for one reason (the same factor not applied), or, when the reasons alternate, after `trials + max_voids` void
+    trials in all; as unknown after `trials` unknown ones.
     """
     mine = [v for v in verdicts if v.cell == plan.id and not _interrupted(v)]
     voids = [v for v in mine if v.void]
     unknown = sum(v.applied.status is Answer.UNKNOWN for v in mine)
-    if sum(v.counts for v in mine) >= plan.stop.trials:
-        return CellState.DECIDED
+    applied = [v for v in mine if v.counts]
+    if plan.stop.decide is None:
+        if len(applied) >= plan.stop.trials:
+            return CellState.DECIDED
+    else:
+        failures = sum(not v.passed for v in applied)
+        if stands(plan.stop, failures, len(applied)) is not Shown.UNDECIDED:
+            return CellState.DECIDED
+        if futile(plan.stop, failures, len(applied)):
+            return CellState.UNDECIDED
     if plan.stop.max_voids > 0:
         last = mine[-plan.stop.max_voids :]
         if len(last) == plan.stop.max_voids and all(v.void for v in last) and len(set(map(void_factor, last))) == 1:
@@ -74,20 +85,21 @@ def state(plan: CellPlan, verdicts: Iterable[TrialVerdict]) -> CellState:
 
 
 def decided(plan: CellPlan, verdicts: Iterable[TrialVerdict]) -> bool:
-    """Whether the cell has as many applied trials as were asked for."""
+    """Whether the cell's applied trials are as many as were asked for, or have decided its test."""
     return state(plan, verdicts) is CellState.DECIDED
 
 
 def trials_left(plans: Iterable[CellPlan], verdicts: Sequence[TrialVerdict]) -> int:
-    """How many trials are still to be run if every one of them is applied: what a run costs at least."""
+    """How many trials are still to be run if every one of them is applied: what a run costs, at most where a
+    sequential test may end it earlier."""
     by_cell = _by_cell(verdicts)
     left = 0
     for plan in plans:
         mine = by_cell.get(plan.id, ())
         if state(plan, mine) is CellState.OPEN:
-            known = sum(v.counts for v in mine)
+            known = plan.stop.most - sum(v.counts for v in mine)
             unknown = sum(v.applied.status is Answer.UNKNOWN and not _interrupted(v) for v in mine)
-            left += plan.stop.trials - max(known, unknown)
+            left += min(known, plan.stop.trials - unknown) if unknown else known
     return left
 
 

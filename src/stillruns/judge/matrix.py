@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
 from stillruns.errors import SpecError
+from stillruns.judge import covering
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.cell_plan import CellPlan
 from stillruns.model.condition import Condition, Layers
 from stillruns.model.spec import AxisValue, BackendSpec, Spec
 
-_NUMBERS = ("context", "batch", "ubatch", "threads", "predict", "seed")
-_QUESTION = ("predict", "seed")
+_NUMBERS = ("context", "batch", "ubatch", "threads", "predict", "seed", "epochs")
+_QUESTION = ("predict", "seed", "model")
 """Axes that change what is asked, and so what the right answer is: each value has a reference of its own."""
 
 _LONG = 40
@@ -33,7 +35,7 @@ def cells(spec: Spec) -> tuple[CellPlan, ...]:
     references: dict[str, CellPlan] = {}
     source = _reference_source(spec) if spec.reference == "cpu" else None
     for backend in spec.backends:
-        for layers, axes in product(_layers(spec, backend), _combinations(spec, backend)):
+        for layers, axes in _combinations(spec, backend):
             condition = _condition(spec, backend, layers, axes)
             reference = ""
             if source is not None:
@@ -53,10 +55,43 @@ def _layers(spec: Spec, backend: BackendSpec) -> tuple[Layers, ...]:
     return ("server",) if backend.runtime is Runtime.OPENAI else spec.gpu_layers
 
 
-def _combinations(spec: Spec, backend: BackendSpec) -> list[dict[str, AxisValue]]:
-    """Every combination of the axes' values; a cpu backend has no device to vary."""
-    names = [n for n in spec.axes if not (n == "device" and backend.backend is Backend.CPU)]
-    return [dict(zip(names, values, strict=True)) for values in product(*(spec.axes[n] for n in names))]
+def _combinations(spec: Spec, backend: BackendSpec) -> list[tuple[Layers, dict[str, AxisValue]]]:
+    """Every combination of layers and the axes' values, or a covering plan of them; a cpu backend has no device to
+    vary."""
+    names = _axes(spec, backend)
+    values = [_layers(spec, backend), *(spec.axes[n] for n in names)]
+    if covers(spec, backend):
+        places = covering.pairwise([len(v) for v in values])
+        rows: list[tuple[Any, ...]] = [tuple(values[i][p] for i, p in enumerate(row)) for row in places]
+    else:
+        rows = list(product(*values))
+    return [(row[0], dict(zip(names, row[1:], strict=True))) for row in rows]
+
+
+def _axes(spec: Spec, backend: BackendSpec) -> list[str]:
+    return [n for n in spec.axes if not (n == "device" and backend.backend is Backend.CPU)]
+
+
+def covers(spec: Spec, backend: BackendSpec) -> bool:
+    """Whether this backend's cells are a covering plan: asked for, or too many to run whole."""
+    total = covering.size([_layers(spec, backend), *(spec.axes[n] for n in _axes(spec, backend))])
+    return spec.cover == "pairwise" or (spec.cover == "auto" and total > covering.LARGEST_WHOLE)
+
+
+def covering_note(spec: Spec, plans: Sequence[CellPlan]) -> str:
+    """One sentence when not all combinations are cells, else nothing."""
+    parts = []
+    for backend in spec.backends:
+        if covers(spec, backend):
+            total = covering.size([_layers(spec, backend), *(spec.axes[n] for n in _axes(spec, backend))])
+            mine = sum(p.condition.backend_id == backend.id and not p.is_reference for p in plans)
+            parts.append(f"{mine} of {total} combinations of {backend.id}")
+    if not parts:
+        return ""
+    return (
+        f"{', '.join(parts)}: a plan that covers every pair of values, not the whole matrix; what needs three values "
+        'together may be missed (cover = "whole" runs all)'
+    )
 
 
 def _condition(spec: Spec, backend: BackendSpec, layers: Layers, axes: dict[str, AxisValue]) -> Condition:
@@ -83,6 +118,7 @@ def _condition(spec: Spec, backend: BackendSpec, layers: Layers, axes: dict[str,
         prefix=backend.prefix,
         log=backend.log,
         axes=dict(axes),
+        epochs=spec.epochs,
     )
     for name, value in axes.items():
         condition = _with_axis(condition, name, value)
@@ -99,6 +135,8 @@ def _with_axis(condition: Condition, name: str, value: AxisValue) -> Condition:
     if name == "flash_attention":
         text = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
         return replace(condition, flash_attention=text)
+    if name == "model":
+        return replace(condition, model=str(value))
     if name == "device":
         return replace(condition, device=str(value))
     if name.startswith("env."):
@@ -149,7 +187,7 @@ def _reference(spec: Spec, source: BackendSpec, identity: str, axes: dict[str, A
     asked = {name: axes[name] for name in _QUESTION if name in axes}
     backend = replace(source, id="cpu", backend=Backend.CPU, device="none", expect_library="")
     condition = replace(_condition(spec, backend, "none", asked), is_reference=True)
-    return CellPlan(identity, condition, replace(spec.stop, trials=1), is_reference=True)
+    return CellPlan(identity, condition, replace(spec.stop, trials=1, decide=None), is_reference=True)
 
 
 def _floor(reference: CellPlan) -> CellPlan:

@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from stillruns.catalogue.load import known_issues
 from stillruns.errors import UsageError
-from stillruns.judge import agreement, counting, experiment, verdict
-from stillruns.lab import engines, reading
+from stillruns.judge import agreement, counting, experiment, hypotheses, quoting, survival, verdict
+from stillruns.judge.matrix import covering_note
+from stillruns.lab import distributions, engines, freezing, observing, reading
 from stillruns.model.applied import Answer, Applied
 from stillruns.model.cell_plan import CellPlan, CellState
 from stillruns.model.engine import Engine
 from stillruns.model.exchange import Answered
 from stillruns.model.floor import Floor
+from stillruns.model.observed import ObservedCell
 from stillruns.model.outcome import Outcome, OutcomeKind
 from stillruns.model.phase import Phase
 from stillruns.model.run_result import RunResult, RunWarning
@@ -40,22 +43,30 @@ class Judged:
     seen: set[str] = field(default_factory=set)
     left_open: tuple[dict[str, str], ...] = ()
     faults: list[str] = field(default_factory=list)
+    twin: str = ""
+    checked: dict[str, distributions.Checked] = field(default_factory=dict)
+    met: dict[str, observing.Met] = field(default_factory=dict)
     only: str = ""
     """A trial's id: then no other is judged but the references. Judging reads each trial's whole log."""
-    _answers: dict[str, Answered] = field(default_factory=dict)
+    answers: dict[str, Answered] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Read what is on record already."""
         started: dict[str, dict[str, str]] = {}
         for record in self.store.records(run=self.run):
             body = record.body
-            if record.kind == "trial_started":
+            if record.kind == "run_started":
+                twin = body.get("twin")
+                self.twin = str(twin.get("path", "")) if isinstance(twin, dict) else ""
+            elif record.kind == "trial_started":
                 started[str(body["trial"])] = {"trial": str(body["trial"]), "cell": str(body["cell"])}
                 self.seen.add(str(body["trial"]))
             elif record.kind == "trial_ended":
                 started.pop(str(body["trial"]), None)
                 ended = decode_trial(body["record"])
-                if self._wanted(ended):
+                if ended.cell.startswith(distributions.PREFIX):
+                    self.take_check(ended)
+                elif self._wanted(ended):
                     self.take(ended)
             elif record.kind == "trial_interrupted":
                 started.pop(str(body["trial"]), None)
@@ -74,6 +85,15 @@ class Judged:
     def plan_of(self, cell: str) -> CellPlan | None:
         """The plan of a cell id; None for a cell that the spec does not have."""
         return next((p for p in self.plans if p.id == cell), None)
+
+    def take_check(self, record: TrialRecord) -> None:
+        """Read a check: it has no verdict of its own."""
+        self.seen.add(record.trial)
+        plan = self.plan_of(record.cell.removeprefix(distributions.PREFIX))
+        engine = engines.choose(plan.condition, self.backends, self.engines) if plan else None
+        if plan is not None and self.twin:
+            plan = dataclasses.replace(plan, condition=dataclasses.replace(plan.condition, model=self.twin))
+        self.checked[record.cell] = distributions.read(self.store, record, plan, engine)
 
     def take(self, record: TrialRecord) -> TrialVerdict:
         """Judge one more trial and add it."""
@@ -110,12 +130,13 @@ class Judged:
             read.facts,
             record,
             read.answered,
-            self._answers.get(compared.id) if compared else None,
+            self.answers.get(compared.id) if compared else None,
             self.floor(plan),
         )
         judged = dataclasses.replace(judged, cell=cell)
+        self.met[record.trial] = observing.met(self.store, record)
         if plan.is_reference and isinstance(read.answered, Answered) and judged.passed:
-            self._answers[plan.id] = read.answered
+            self.answers[plan.id] = read.answered
         return judged
 
     def floor(self, plan: CellPlan) -> Floor | None:
@@ -123,12 +144,12 @@ class Judged:
         other = experiment.floor_plan(plan, self.plans)
         if other is None or other.id == plan.id:
             return None
-        first, second = self._answers.get(other.reference), self._answers.get(other.id)
+        first, second = self.answers.get(other.reference), self.answers.get(other.id)
         return agreement.measure_floor(first, second) if first and second else None
 
     def _interrupted(self, trial: str, cell: str, reason: str) -> None:
         self.seen.add(trial)
-        if cell.startswith("warming:"):
+        if cell.startswith(("warming:", distributions.PREFIX)):
             return
         self.verdicts.append(
             TrialVerdict(
@@ -194,6 +215,9 @@ def judge_run(store: Store, run: str) -> RunResult:
 def judged_run(start: Opening, judged: Judged) -> RunResult:
     """The result of a run whose trials are judged already."""
     cells = counting.table(start.plans, judged.verdicts)
+    seen = observed(start, judged)
+    posed = freezing.posed(judged.store, judged.run, start.spec)
+    curves, ranks = survival.of_cells(seen)
     states = [experiment.state(p, judged.verdicts) for p in start.plans]
     return RunResult(
         run=judged.run,
@@ -203,8 +227,35 @@ def judged_run(start: Opening, judged: Judged) -> RunResult:
         cells=cells,
         verdicts=tuple(judged.verdicts),
         warnings=tuple(_warnings(start, judged)),
+        claims=hypotheses.judge(posed, seen, known_issues()),
+        checks=distributions.judge(start.plans, judged.checked, judged.answers, _checked_model(start)),
+        survival=curves,
+        log_rank=ranks,
         complete=CellState.OPEN not in states,
+        undecided=tuple(p.id for p, s in zip(start.plans, states, strict=True) if s is CellState.UNDECIDED),
     )
+
+
+def observed(start: Opening, judged: Judged) -> tuple[ObservedCell, ...]:
+    """The run's counted cells as hypotheses see them."""
+    host, model, others = (start.body.get(name) for name in ("host", "model", "models"))
+    where = observing.Where(
+        host=str(host.get("cpu", "")) if isinstance(host, dict) else "",
+        model=start.spec.model,
+        model_sha256=str(model.get("sha256", "")) if isinstance(model, dict) else "",
+        models={n: str(m.get("sha256")) for n, m in others.items()} if isinstance(others, dict) else {},
+    )
+    engines_of = {p.condition.backend_id: e for p in start.plans if (e := _engine_of(start, p)) is not None}
+    return observing.cells(start.plans, judged.verdicts, judged.met, engines_of, where, judged.run)
+
+
+def _checked_model(start: Opening) -> str:
+    twin = start.body.get("twin")
+    return str(twin.get("name")) if isinstance(twin, dict) else start.spec.model
+
+
+def _engine_of(start: Opening, plan: CellPlan) -> Engine | None:
+    return engines.choose(plan.condition, start.spec.backends, start.engines)
 
 
 def _warnings(start: Opening, judged: Judged) -> list[RunWarning]:
@@ -223,9 +274,20 @@ def _warnings(start: Opening, judged: Judged) -> list[RunWarning]:
         sentence = agreement.floor_warning(floor) if floor else None
         if sentence:
             found.append(RunWarning("floor", f"{plan.id}: {sentence}"))
-    if start.spec.hypotheses:
-        names = ", ".join(h.id for h in start.spec.hypotheses)
-        found.append(RunWarning("hypotheses", f"{names}: frozen with the run, not yet evaluated by this version"))
+    cells = observed(start, judged)
+    if any(v.agreement is not None and v.counts for v in judged.verdicts):
+        told = distributions.note(
+            start.spec.model,
+            observing.quantisation(start.spec.model),
+            checked=start.spec.check,
+            twin=isinstance(start.body.get("twin"), dict),
+        )
+        found += [RunWarning("output", told)] if told else []
+    covered = covering_note(start.spec, start.plans)
+    found += [RunWarning("covering", covered)] if covered else []
+    found += [RunWarning("speed", text) for text in quoting.speeds(cells)]
+    found += [RunWarning("block", text) for text in quoting.blocks(cells)]
+    found += [RunWarning("hypotheses", text) for text in freezing.warnings(start.body)]
     found += [RunWarning("parser", fault.strip().splitlines()[-1]) for fault in judged.faults]
     return found
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from stillruns.errors import EnvironmentLacks
 from stillruns.judge import experiment
-from stillruns.lab import engines
+from stillruns.lab import engines, observing
 from stillruns.lab.models import ModelFile, resolve
 from stillruns.lab.progress import Progress
 from stillruns.model.backend import Runtime
@@ -37,6 +38,14 @@ class Prepared:
     shaders: Path
     lacking: dict[str, str]
     probes: dict[str, tuple[Evidence, ...]]
+    twin: ModelFile | None = None
+    """The model in F16, where checks are asked for and there is one."""
+    models: dict[str, ModelFile] = dataclasses.field(default_factory=dict)
+    """The files of a model axis by the names that the spec gives them."""
+
+    def model_of(self, condition: Condition) -> ModelFile | None:
+        """The model file of a condition."""
+        return next((m for m in self.models.values() if m.path == condition.model), self.model)
 
     def engine_of(self, condition: Condition) -> Engine | None:
         """The engine that runs a condition; a reference uses the binary that its condition names."""
@@ -68,6 +77,7 @@ def prepare(spec: Spec, store: Store, progress: Progress, environ: Mapping[str, 
     if not usable:
         raise EnvironmentLacks("; ".join(f"{name}: {why}" for name, why in lacking.items()))
     model = resolve(spec.model, store) if needs_model else None
+    models = {str(n): resolve(str(n), store) for n in spec.axes.get("model", ())} if needs_model else {}
     shaders = store.cache_dir("shaders")
     ready = dataclasses.replace(
         spec,
@@ -76,13 +86,35 @@ def prepare(spec: Spec, store: Store, progress: Progress, environ: Mapping[str, 
     )
     return Prepared(
         spec=spec,
-        plans=experiment.cells(ready),
+        plans=tuple(_with_file(plan, models) for plan in experiment.cells(ready)),
         engines=found,
         model=model,
         shaders=shaders,
         lacking=lacking,
         probes=evidence,
+        models=models,
+        twin=_twin(spec, store) if needs_model and spec.check else None,
     )
+
+
+def _twin(spec: Spec, store: Store) -> ModelFile | None:
+    """What `twin` names; a synthetic model of another type has one by itself, unless models are an axis."""
+    if spec.twin:
+        return resolve(spec.twin, store)
+    if not spec.model.startswith("synth:") or "model" in spec.axes:
+        return None
+    kind = observing.quantisation(spec.model)
+    if kind in (None, "F16"):
+        return None
+    return resolve(re.sub(r"type=\w+", "type=F16", spec.model), store)
+
+
+def _with_file(plan: CellPlan, models: Mapping[str, ModelFile]) -> CellPlan:
+    """A model axis names models; a trial needs the file."""
+    found = models.get(plan.condition.model)
+    if found is None:
+        return plan
+    return dataclasses.replace(plan, condition=dataclasses.replace(plan.condition, model=found.path))
 
 
 def _with_shaders(backend: BackendSpec, shaders: Path) -> BackendSpec:

@@ -73,10 +73,11 @@ def mark_warm(prepared: Prepared, plan: CellPlan, record: TrialRecord) -> None:
 def _place(store: Store, plan: CellPlan, prepared: Prepared) -> Path:
     engine = prepared.engine_of(plan.condition)
     host = describe_host()
+    model = prepared.model_of(plan.condition)
     body = {
         "condition": msgspec.to_builtins(plan.condition),
         "engine": [engine.sha256, engine.libraries] if engine else None,
-        "model": prepared.model.sha256 if prepared.model else None,
+        "model": model.sha256 if model else None,
         "host": [host["cpu"], host["machine"], host["libc"]],
     }
     return store.cache_dir("references") / (digest(body).removeprefix("sha256:") + ".json")
@@ -86,9 +87,10 @@ def _warm_mark(prepared: Prepared, plan: CellPlan) -> Path:
     engine = prepared.engine_of(plan.condition)
     devices = engine.devices if engine and not isinstance(engine.devices, Absence) else ()
     names = [d.description for d in devices if d.name == plan.condition.device]
+    model = prepared.model_of(plan.condition)
     body = {
         "libraries": engine.libraries if engine else None,
-        "model": prepared.model.sha256 if prepared.model else None,
+        "model": model.sha256 if model else None,
         "device": names,
         "backend": plan.condition.backend_id,
     }

@@ -13,12 +13,13 @@ from types import FrameType
 
 import msgspec
 
+from stillruns import __version__
 from stillruns.act import orphans, sampling, trial
 from stillruns.act.runtimes import adapters
 from stillruns.act.trial import Put
 from stillruns.errors import Interrupted, UsageError
 from stillruns.judge import experiment
-from stillruns.lab import reference
+from stillruns.lab import distributions, freezing, reference, verdict_digest
 from stillruns.lab.host import describe as describe_host
 from stillruns.lab.judging import Judged, judged_run, opening
 from stillruns.lab.pace import Pace
@@ -57,8 +58,10 @@ class Run:
     def complete(self) -> bool:
         """Whether no cell is open and no trial was left without an end."""
         judged = self.judged
-        return not judged.left_open and not any(
-            experiment.state(plan, judged.verdicts) is CellState.OPEN for plan in self.prepared.plans
+        return (
+            not judged.left_open
+            and not self._checks()
+            and not any(experiment.state(plan, judged.verdicts) is CellState.OPEN for plan in self.prepared.plans)
         )
 
     def go_on(self) -> None:
@@ -78,6 +81,17 @@ class Run:
             else:
                 self.writer.append("reference_reused", self.id, kept)
                 self.judged.take_reused(kept)
+        for check in self._checks():
+            self.progress.note(f"checking the distributions of {check.id.removeprefix('check:')}")
+            self.judged.take_check(self._execute(check, warming=False))
+
+    def _checks(self) -> list[CellPlan]:
+        """The teacher-forced checks that are left."""
+        if not self.prepared.spec.check:
+            return []
+        twin = self.prepared.twin.path if self.prepared.twin else ""
+        found = distributions.needed(self.prepared.plans, self.judged.verdicts, self.judged.answers, twin)
+        return [plan for plan in found if plan.id not in self.judged.checked]
 
     def _warm(self) -> None:
         """One uncounted trial a cold shader cache: compiling shaders is not what a trial measures."""
@@ -193,7 +207,12 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool) -> 
     with store.writer() as writer:
         if identity is None:
             identity = run_id(datetime.now(timezone.utc), prepared.spec.sha256)
-            writer.append("run_started", identity, opening_record(prepared))
+            changed = freezing.changed(store, prepared.spec)
+            writer.append("run_started", identity, {**opening_record(prepared), "changed_hypotheses": changed})
+            if prepared.spec.hypotheses:
+                writer.append(freezing.RECORD, identity, freezing.record(prepared.spec))
+            for sentence in freezing.warnings({"changed_hypotheses": changed}):
+                progress.note(sentence)
         with store.hold(identity), _signals():
             job = Run(prepared, store, writer, identity, progress)
             if resumed and job.complete:
@@ -210,8 +229,10 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool) -> 
                     f"stopped by Ctrl-C; what ran is kept ({_whole(job)} trials), and the same command goes on from "
                     "there"
                 ) from None
-            writer.append("run_ended", identity, {"trials": len(job.judged.verdicts)})
-    return judged_run(opening(store, identity), job.judged)
+            result = judged_run(opening(store, identity), job.judged)
+            body = {"trials": len(job.judged.verdicts), "version": __version__, "complete": result.complete}
+            writer.append("run_ended", identity, {**body, "verdicts_sha256": verdict_digest.digest_of(result)})
+    return result
 
 
 def opening_record(prepared: Prepared) -> dict[str, object]:
@@ -225,9 +246,13 @@ def opening_record(prepared: Prepared) -> dict[str, object]:
             "plans": prepared.plans,
             "engines": prepared.engines,
             "model": prepared.model,
+            "models": prepared.models,
+            "twin": prepared.twin,
             "lacking": prepared.lacking,
             "probes": prepared.probes,
             "host": describe_host(),
+            "hypotheses": freezing.digests(prepared.spec.hypotheses),
+            "design_sha256": freezing.design(prepared.spec),
         }
     )
     assert isinstance(body, dict)
@@ -252,7 +277,10 @@ def _unfinished(prepared: Prepared, store: Store, *, new: bool) -> str | None:
             )
     model = last.body.get("model")
     digest = prepared.model.sha256 if prepared.model else None
-    if isinstance(model, dict) and model.get("sha256") != digest:
+    others = last.body.get("models")
+    was_files = {n: m.get("sha256") for n, m in others.items()} if isinstance(others, dict) else {}
+    moved = was_files != {n: m.sha256 for n, m in prepared.models.items()}
+    if moved or (isinstance(model, dict) and model.get("sha256") != digest):
         raise UsageError(f"the model changed since run {last.run} of this spec; --new starts a new run with it")
     plans = msgspec.convert(last.body["plans"], tuple[CellPlan, ...])
     if plans != prepared.plans:

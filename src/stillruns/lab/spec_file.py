@@ -14,10 +14,12 @@ from typing import Any
 import msgspec
 
 from stillruns.errors import SpecError
+from stillruns.lab import hypothesis_file
+from stillruns.lab.hypothesis_file import Entry
 from stillruns.lab.spec_taken import refuse_taken
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.condition import Layers
-from stillruns.model.spec import AxisValue, BackendSpec, HypothesisSpec, Spec, StopRule, Timeouts
+from stillruns.model.spec import AxisValue, BackendSpec, Decide, Spec, StopRule, Timeouts
 from stillruns.store.ids import spec_digest
 
 if sys.version_info >= (3, 11):
@@ -28,6 +30,12 @@ else:
 DEFAULT_PROMPT = "List three facts about the sea."
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+_TAKEN = """
+    seed predict context batch ubatch threads flash_attention reference order_seed warm cover epochs check
+    """.split()
+"""Fields of [experiment] that are taken as they are."""
 
 
 class _Table(msgspec.Struct, forbid_unknown_fields=True):
@@ -50,6 +58,10 @@ class _Experiment(_Table):
     reference: str = "cpu"
     order_seed: int = 0
     warm: bool = True
+    cover: str = "auto"
+    epochs: int = 1
+    check: bool = False
+    twin: str = ""
 
 
 class _Backend(_Table):
@@ -66,10 +78,19 @@ class _Backend(_Table):
     prefix: list[str] = []
 
 
+class _Decide(_Table):
+    fail_below: float
+    fail_above: float
+    error: float = 0.05
+
+
 class _Stop(_Table):
-    trials: int = 6
+    trials: int | None = None
     max_voids: int = 3
     max_minutes: float = 0.0
+    decide: _Decide | None = None
+    min_trials: int | None = None
+    max_trials: int | None = None
 
 
 class _Timeouts(_Table):
@@ -79,20 +100,13 @@ class _Timeouts(_Table):
     teardown: float = 20.0
 
 
-class _Hypothesis(_Table):
-    id: str
-    text: str
-    predicts: str
-    refuted_if: str
-
-
 class _Document(_Table):
     experiment: _Experiment
     backend: list[_Backend]
     matrix: dict[str, Any] = {}
     stop: _Stop = msgspec.field(default_factory=_Stop)
     timeouts: _Timeouts = msgspec.field(default_factory=_Timeouts)
-    hypothesis: list[_Hypothesis] = []
+    hypothesis: list[Entry] = []
 
 
 def load(path: Path) -> Spec:
@@ -115,10 +129,6 @@ def parse(text: str, path: Path) -> Spec:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{path} is not valid TOML: {error}") from error
-    if "decide" in raw.get("stop", {}) or "min_trials" in raw.get("stop", {}):
-        raise SpecError(
-            f"{path}: [stop] decide (sequential stopping) is not in this version; give trials = N, such as trials = 6"
-        )
     try:
         document = msgspec.convert(raw, _Document)
     except msgspec.ValidationError as error:
@@ -131,14 +141,12 @@ def parse(text: str, path: Path) -> Spec:
         backends=tuple(_backend(b, path) for b in document.backend),
         gpu_layers=_layers(document.matrix.pop("gpu_layers", None), path),
         axes=_axes(document.matrix, path),
-        stop=StopRule(**msgspec.structs.asdict(document.stop)),
+        stop=_stop(document.stop, path),
         timeouts=Timeouts(**msgspec.structs.asdict(document.timeouts)),
-        hypotheses=tuple(HypothesisSpec(**msgspec.structs.asdict(h)) for h in document.hypothesis),
+        hypotheses=hypothesis_file.check(document.hypothesis, str(path)),
+        twin=_model(document.experiment.twin, path) if document.experiment.twin else "",
         path=str(path),
-        **{
-            name: getattr(document.experiment, name)
-            for name in "seed predict context batch ubatch threads flash_attention reference order_seed warm".split()
-        },
+        **{name: getattr(document.experiment, name) for name in _TAKEN},
     )
     _check(spec, path)
     return freeze(spec)
@@ -229,6 +237,34 @@ def _backend(table: _Backend, path: Path) -> BackendSpec:
     )
 
 
+def _stop(table: _Stop, path: Path) -> StopRule:
+    """A fixed number of trials, or a sequential test with its own bounds: what of the one is given with the other
+    would silently mean nothing."""
+    given = {"max_voids": table.max_voids, "max_minutes": table.max_minutes}
+    own = {name: getattr(table, name) for name in ("trials", "min_trials", "max_trials")}
+    for name, value in own.items():
+        if value is None:
+            continue
+        if (name == "trials") is (table.decide is not None):
+            raise SpecError(
+                f"{path}: [stop] {name} "
+                + ("cannot stand beside decide; give max_trials" if name == "trials" else "needs decide; give trials")
+            )
+        given[name] = value
+    if table.decide is None:
+        return StopRule(**given)  # type: ignore[arg-type]
+    decide = Decide(**msgspec.structs.asdict(table.decide))
+    if not 0 < decide.fail_below < decide.fail_above < 1 or not 0 < decide.error < 0.5:
+        raise SpecError(
+            f"{path}: [stop] decide needs 0 < fail_below < fail_above < 1 and 0 < error < 0.5, such as "
+            "{ fail_below = 0.05, fail_above = 0.5, error = 0.05 }"
+        )
+    rule = StopRule(decide=decide, **given)  # type: ignore[arg-type]
+    if not 1 <= rule.min_trials <= rule.max_trials <= 100_000:
+        raise SpecError(f"{path}: [stop] needs 1 <= min_trials <= max_trials <= 100000")
+    return rule
+
+
 def _layers(value: object, path: Path) -> tuple[Layers, ...]:
     if value is None:
         return ("all",)
@@ -253,7 +289,7 @@ def _flatten(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-AXES = ("context", "batch", "ubatch", "threads", "flash_attention", "predict", "seed", "device")
+AXES = ("context", "batch", "ubatch", "threads", "flash_attention", "predict", "seed", "device", "model", "epochs")
 """Axes besides gpu_layers and env.NAME that vary a field of the condition; `arg.--FLAG` adds a flag with a value."""
 
 
@@ -269,7 +305,7 @@ def _axes(table: dict[str, Any], path: Path) -> dict[str, tuple[AxisValue, ...]]
             raise SpecError(f"{path}: matrix.{name} may hold texts, numbers and true/false only")
         if name.startswith(("env.", "arg.")):
             refuse_taken(name[4:], f"{path}: matrix")
-        axes[name] = tuple(values)
+        axes[name] = tuple(_model(str(v), path) for v in values) if name == "model" else tuple(values)
     return axes
 
 
@@ -283,9 +319,11 @@ def _check(spec: Spec, path: Path) -> None:
             raise SpecError(f"{path}: backend id {identity!r} is given twice")
     if spec.reference not in ("cpu", "none"):
         raise SpecError(f"{path}: experiment.reference is {spec.reference!r}; give 'cpu' or 'none'")
+    if spec.cover not in ("auto", "whole", "pairwise"):
+        raise SpecError(f"{path}: experiment.cover is {spec.cover!r}; give 'auto', 'whole' or 'pairwise'")
     if spec.flash_attention not in ("on", "off", "auto"):
         raise SpecError(f"{path}: experiment.flash_attention is {spec.flash_attention!r}; give 'on', 'off' or 'auto'")
-    least = {"predict": 1, "context": 8, "batch": 1, "ubatch": 1, "threads": 1}
+    least = {"predict": 1, "context": 8, "batch": 1, "ubatch": 1, "threads": 1, "epochs": 1}
     for name, low in least.items():
         if getattr(spec, name) < low:
             raise SpecError(f"{path}: experiment.{name} must be at least {low}")
@@ -296,6 +334,3 @@ def _check(spec: Spec, path: Path) -> None:
     for name in ("load", "first_token", "token", "teardown"):
         if not 0 < getattr(spec.timeouts, name) <= 7 * 86400:
             raise SpecError(f"{path}: timeouts.{name} must be between 0 and 604800 seconds")
-    identities = [h.id for h in spec.hypotheses]
-    if len(set(identities)) != len(identities):
-        raise SpecError(f"{path}: two hypotheses have the same id")

@@ -203,3 +203,14 @@ def _after_load(server: ServerLog, ending: Ending, runner: Runner | None) -> flo
     echo = next((e for e in server.endings if e.secondary and e.runner == ending.runner and e.kind == "eof"), None)
     start, end = local_seconds(runner.at), local_seconds(echo.at) if echo else None
     return round(end - start, 3) if start is not None and end is not None else None
+
+
+def requests_of(store: Store, run: str) -> tuple[StudyRequest, ...]:
+    """Every request of one imported run, judged. Raises UsageError when the run is none."""
+    return _Folder(store, run).requests()
+
+
+def servers_of(store: Store, run: str) -> tuple[tuple[ServerLog, ...], bytes]:
+    """The servers of an imported run's journal, and the journal itself; nothing where it has none."""
+    folder = _Folder(store, run)
+    return (folder.servers(), folder.bytes(importing.JOURNAL)) if folder.has(importing.JOURNAL) else ((), b"")

@@ -42,3 +42,5 @@ class Cell:
     output: OutputVerdict | None
     note: str
     unverified: dict[str, int] = field(default_factory=dict)
+    shown: str = ""
+    """What the sequential test has shown, in one sentence; empty where the number of trials was fixed."""

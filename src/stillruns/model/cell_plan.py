@@ -35,6 +35,8 @@ class CellState(str, Enum):
     """More trials are to be run."""
     DECIDED = "decided"
     """Enough applied trials."""
+    UNDECIDED = "undecided"
+    """Its trials are spent, or the rest of them could not decide its sequential test any more."""
     VOID = "void"
     """Given up: its condition was not applied, again and again."""
     UNKNOWN = "unknown"

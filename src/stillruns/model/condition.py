@@ -45,3 +45,7 @@ class Condition:
     axes: dict[str, str | int | float | bool] = field(default_factory=dict)
     is_reference: bool = False
     log: str = ""
+    epochs: int = 1
+    """How often one server is asked, again and again."""
+    forced: tuple[int, ...] = ()
+    """Teacher forcing: the reference's tokens; one request a position asks what comes after each prefix of them."""

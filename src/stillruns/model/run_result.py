@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stillruns.model.cell import Cell
+from stillruns.model.claim import Claim
+from stillruns.model.divergence import Check
+from stillruns.model.survival import LogRank, Survival
 from stillruns.model.verdict import TrialVerdict
 
 
@@ -29,3 +32,10 @@ class RunResult:
     verdicts: tuple[TrialVerdict, ...]
     warnings: tuple[RunWarning, ...]
     complete: bool
+    claims: tuple[Claim, ...] = ()
+    checks: tuple[Check, ...] = ()
+    survival: tuple[Survival, ...] = ()
+    log_rank: tuple[LogRank, ...] = ()
+    """Where runs died after their first token: the curves of all tested cells, and tests between sides."""
+    undecided: tuple[str, ...] = ()
+    """Cells whose sequential test was not decided within their trials."""

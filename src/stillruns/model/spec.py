@@ -39,13 +39,31 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
+class Decide:
+    """Two failure rates to tell apart, and the probability of a wrong answer at either (all between 0 and 1)."""
+
+    fail_below: float
+    fail_above: float
+    error: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
 class StopRule:
-    """When a cell is decided. Only `trials` here; sequential rules come with the judgement issue."""
+    """When a cell is decided: after `trials`, fixed beforehand, or by the sequential test of `decide`, then after no
+    fewer than `min_trials` and no more than `max_trials`."""
 
     trials: int = 6
     max_voids: int = 3
     max_minutes: float = 0.0
     """0 means no limit."""
+    decide: Decide | None = None
+    min_trials: int = 3
+    max_trials: int = 40
+
+    @property
+    def most(self) -> int:
+        """The most applied trials that a cell gets."""
+        return self.trials if self.decide is None else self.max_trials
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +98,10 @@ class Spec:
     reference: str = "cpu"
     order_seed: int = 0
     warm: bool = True
+    cover: str = "auto"
+    epochs: int = 1
+    check: bool = False
+    twin: str = ""
     stop: StopRule = StopRule()
     timeouts: Timeouts = Timeouts()
     hypotheses: tuple[HypothesisSpec, ...] = ()

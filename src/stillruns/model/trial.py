@@ -33,6 +33,8 @@ class TrialPlan:
     sample_devices: tuple[str, ...] = ()
     keep_core: bool = True
     log: str = ""
+    more: tuple[dict[str, object], ...] = ()
+    """Further requests to the same server, one after the other, as long as each is answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +77,12 @@ class TrialRecord:
     load_average: float | None = None
     notes: tuple[str, ...] = field(default_factory=tuple)
     log_lines_before: int = 0
+    more: tuple[Exchange, ...] = ()
+    """The other requests of a trial that makes several, in their order; `exchange` is the first that failed, else the
+    last."""
+
+    @property
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """All of them, in the order in which they were sent."""
+        every = (*self.more, *((self.exchange,) if self.exchange else ()))
+        return tuple(sorted(every, key=lambda e: e.sent_at))

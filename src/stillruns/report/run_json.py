@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
 
 from stillruns.model.cell import Cell
+from stillruns.model.divergence import Check
 from stillruns.model.run_result import RunResult
 from stillruns.model.verdict import TrialVerdict
+from stillruns.report import claims_json
 from stillruns.report.numbers import rounded
 
 
@@ -21,20 +24,41 @@ def document(result: RunResult) -> dict[str, Any]:
         "name": result.name,
         "question": result.question,
         "complete": result.complete,
+        "undecided": list(result.undecided),
         "cells": [_cell(cell) for cell in result.cells],
         "trials": [_trial(verdict) for verdict in result.verdicts],
-        "claims": [],
+        "claims": [claims_json.entry(claim) for claim in result.claims],
         "warnings": [msgspec.to_builtins(w) for w in result.warnings],
+        "checks": [_check(check) for check in result.checks],
+        "survival": [msgspec.to_builtins(curve) for curve in result.survival],
+        "log_rank": [msgspec.to_builtins(test) for test in result.log_rank],
     }
-    clean = rounded(body)
+    clean = rounded({key: value for key, value in body.items() if key not in ("claims", "checks")})
     assert isinstance(clean, dict)
-    return clean
+    return {key: clean.get(key, body[key]) for key in body}
+
+
+def _check(check: Check) -> dict[str, Any]:
+    """Divergences keep six significant digits: healthy ones are small."""
+    body: dict[str, Any] = msgspec.to_builtins(check)
+    for name in ("seen", "floor"):
+        if body[name] is not None:
+            body[name] = {k: _digits(v) for k, v in body[name].items()}
+    return body
+
+
+def _digits(value: object) -> object:
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
 def _cell(cell: Cell) -> dict[str, Any]:
     body: dict[str, Any] = msgspec.to_builtins(cell)
     if not cell.unverified:
         del body["unverified"]
+    if not cell.shown:
+        del body["shown"]
     return body
 
 

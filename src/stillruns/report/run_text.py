@@ -8,6 +8,7 @@ from stillruns.model.agreement import OutputVerdict
 from stillruns.model.cell import Cell, Speed
 from stillruns.model.rate import Rate
 from stillruns.model.run_result import RunResult
+from stillruns.report import claims_text
 from stillruns.report.columns import columns, visible
 from stillruns.report.numbers import significant
 
@@ -20,6 +21,11 @@ def text(result: RunResult, *, trials: bool = False) -> str:
     if result.question:
         lines.append(visible(result.question))
     lines += ["", *table(result.cells)]
+    lines += survival(result)
+    if result.checks:
+        lines += ["", f"distributions of {visible(result.checks[0].model)} against the reference's, token by token:"]
+        lines += [f"  {c.verdict.value:<10} {c.cell}: {visible(c.why)}" for c in result.checks]
+    lines += ["", *claims_text.short(result.claims)] if result.claims else []
     if trials:
         lines += ["", *trial_lines(result)]
     lines.append("")
@@ -28,6 +34,21 @@ def text(result: RunResult, *, trials: bool = False) -> str:
         lines.append("incomplete: run the same spec again to go on where it stopped")
     lines.append("evidence: stillruns report --trials lists the trials, stillruns show TRIAL shows one")
     return "\n".join(lines) + "\n"
+
+
+def survival(result: RunResult) -> list[str]:
+    """How long runs lived, where some died after their first token."""
+    lines = []
+    for found in result.survival:
+        steps = ", ".join(f"{s.survival:.2f} after {s.at:g} ({s.died} of {s.at_risk})" for s in found.curve[:6])
+        more = f", {len(found.curve) - 6} more" if len(found.curve) > 6 else ""
+        healthy = f"{found.censored} of {found.runs} ended healthy by {found.longest:g} {found.unit}"
+        lines.append(f"survival {found.cell}: {steps + more + '; ' if steps else ''}{healthy}")
+    lines += [
+        f"log-rank {test.left} against {test.right}: p = {test.p:.2g} on {test.deaths} deaths"
+        for test in result.log_rank
+    ]
+    return ["", *lines] if lines else []
 
 
 def table(cells: Sequence[Cell]) -> list[str]:
@@ -83,7 +104,7 @@ def output(value: OutputVerdict | None) -> str:
 
 def note(cell: Cell) -> str:
     """The cell's own note, and the counts that every table must print."""
-    parts = [cell.note] if cell.note else []
+    parts = [text for text in (cell.shown, cell.note) if text]
     if cell.failed_unknown:
         parts.append(f"{cell.failed_unknown} failed, unknown whether applied")
     if cell.interrupted:

@@ -43,10 +43,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def vulkan(server: Path, pytestconfig: pytest.Config) -> dict[str, str]:
+def vulkan(server: Path, shader_cache: Path) -> dict[str, str]:
     """The environment in which this server sees a Vulkan device (lavapipe), with a shader cache that is kept."""
-    cache = pytestconfig.cache.mkdir("mesa-shaders")  # type: ignore[union-attr]
-    env = {"GGML_VK_VISIBLE_DEVICES": "0", "MESA_SHADER_CACHE_DIR": str(cache)}
+    env = {"GGML_VK_VISIBLE_DEVICES": "0", "MESA_SHADER_CACHE_DIR": str(shader_cache)}
     listed = subprocess.run(
         [str(server), "--list-devices"], env={**os.environ, **env}, capture_output=True, text=True, timeout=60
     )

@@ -126,6 +126,7 @@ class LlamaCpp:
         sample_devices: tuple[str, ...] = (),
     ) -> TrialPlan:
         """The command line with everything pinned, and the request. `condition.model` is the path of a GGUF file."""
+        first, *more = requests(condition)
         return TrialPlan(
             trial=trial,
             run=run,
@@ -135,7 +136,8 @@ class LlamaCpp:
             env=environment.build(environ, engine.env, condition.env),
             ready_path="/health",
             request_path="/completion",
-            request=request(condition),
+            request=first,
+            more=tuple(more),
             timeouts=timeouts,
             sample_devices=sample_devices,
         )
@@ -230,6 +232,23 @@ def _flash_attention(wanted: str, engine: Engine) -> list[str]:
                 return [name, wanted]
             return [name] if wanted == "on" else []
     return []
+
+
+FORCED_PROBS = 50
+"""Rivals a position in teacher forcing: the more are listed, the less of the difference hides in the rest."""
+
+
+def requests(condition: Condition) -> list[dict[str, object]]:
+    """All requests of a trial: one; one again and again (`epochs`); or one a position (`forced`), each after a longer
+    piece of the reference's answer, so that one early difference does not make all later positions incomparable."""
+    asked = request(condition)
+    if not condition.forced:
+        return [asked] * condition.epochs
+    one = {**asked, "n_predict": 1, "n_probs": FORCED_PROBS}
+    return [
+        {**one, "prompt": [condition.prompt, *condition.forced[:length]] if length else condition.prompt}
+        for length in range(len(condition.forced))
+    ]
 
 
 def request(condition: Condition) -> dict[str, object]:

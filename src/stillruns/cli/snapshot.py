@@ -1,0 +1,42 @@
+"""`stillruns snapshot`: pack what `check` reads, to be judged elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from stillruns.cli.options import common
+from stillruns.cli.output import emit_json, emit_text, tell
+from stillruns.lab import machine, packing
+
+
+@click.command()
+@click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--sysroot", type=click.Path(file_okay=False, path_type=Path), default=None, help="Pack this folder instead."
+)
+@click.option("--runtime", "runtimes", multiple=True, metavar="DIR", help="A folder with a runtime's libraries.")
+@click.option("--no-exec", is_flag=True, help="Read files only: run no tool.")
+@common
+def command(
+    out: Path, sysroot: Path | None, runtimes: tuple[str, ...], no_exec: bool, as_json: bool, store_dir: Path | None
+) -> None:
+    """Write OUT (a .tar.zst): every answer that this machine's files give to `check`, redacted.
+
+    Judge it anywhere with: stillruns check --sysroot OUT
+    """
+    del store_dir
+    made = packing.make(out, sysroot, machine.Asked(runtimes), run_tools=not no_exec)
+    if as_json:
+        emit_json(
+            {"schema": "stillruns.snapshot/1", "path": str(made.path), "bytes": made.bytes, "paths": made.paths,
+             "redacted": made.redacted}
+        )  # fmt: skip
+    else:
+        emit_text(
+            f"{made.path}: {made.bytes} bytes, answers for {made.paths} paths, {made.redacted} of them redacted.\n"
+            f"Judge it with: stillruns check --sysroot {made.path}"
+        )
+    for fault in made.faults:
+        tell(fault.strip().splitlines()[-1])

@@ -1,0 +1,131 @@
+"""Comparisons of numbers: of one group of trials with a threshold, and of two groups with each other.
+
+Two rates whose numbers of trials were fixed are compared by an exact test, others by confidence sequences that do not
+overlap, speeds by their intervals. Trials of different cells make a contrast, and in strict mode it must be clean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stillruns.judge import contrast as contrasts
+from stillruns.judge import exact, measuring
+from stillruns.judge.ledger import Compared, Key, Ledger
+from stillruns.judge.values import Basis, Cells, Gap, GapKind, Gaps, Group, Number, Truth, order, point
+from stillruns.model.claim import RateTest
+from stillruns.model.observed import ObservedCell
+
+ERROR = contrasts.ERROR
+
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+
+
+def numbers(ledger: Ledger, op: str, left: Number, right: Number) -> Truth:
+    """`left op right`; what was compared is noted in the ledger."""
+    sides = list(dict.fromkeys([*left.sides, *right.sides]))
+    if len(sides) == 2 and not sides[0] & sides[1]:
+        return _contrast(ledger, op, left, right, sides[0], sides[1])
+    for number, other, turned in ((left, right, op), (right, left, _TURNED[op])):
+        if number.basis is not None and not other.sides and other.low == other.high:
+            ledger.bounds[(number.basis, turned, other.low)] = order(turned, number, other)
+    return ordered(op, left, right)
+
+
+def ordered(op: str, left: Number, right: Number) -> Truth:
+    """By the intervals alone."""
+    value = order(op, left, right)
+    if value is not None:
+        return Truth(value)
+    cells: Cells = frozenset().union(*left.sides, *right.sides)
+    gaps = left.gaps | right.gaps
+    return Truth(None, gaps or frozenset({Gap(GapKind.UNDECIDED, "the interval leaves it open", cells)}))
+
+
+def _contrast(ledger: Ledger, op: str, left: Number, right: Number, a: Cells, b: Cells) -> Truth:
+    """A comparison of trials of different cells: its own test, and only as far as the contrast is clean."""
+    ours, theirs = [ledger.cells[i] for i in sorted(a)], [ledger.cells[i] for i in sorted(b)]
+    before = ledger.compared.get((a, b))
+    kept_a, kept_b, on = contrasts.common(ours, theirs)
+    gaps = left.gaps | right.gaps
+    if left.basis is not None and right.basis is not None and left.sides == (a,) and right.sides == (b,):
+        found = _rates(ledger, op, left.basis, right.basis, gaps, decides=not on)
+        if on:
+            narrow_a, narrow_b = _narrow(ledger, left.basis, kept_a), _narrow(ledger, right.basis, kept_b)
+            found = _rates(ledger, op, narrow_a, narrow_b, gaps, decides=True)
+    else:
+        found, on = ordered(op, left, right), ""
+        if found.value is None and not gaps:
+            ends = [measuring.label(Group(side), ledger.cells) for side in (a, b)]
+            text = f"{ends[0]} and {ends[1]}: what was measured overlaps"
+            found = Truth(None, frozenset({Gap(GapKind.UNDECIDED, text, a | b)}))
+    if before is None or before.on != on:
+        ledger.compared[(a, b)] = _look(ledger, a, b, (kept_a, kept_b) if on else (ours, theirs), on)
+    seen = ledger.compared[(a, b)].seen
+    names = (measuring.label(Group(a), ledger.cells), measuring.label(Group(b), ledger.cells))
+    if found.value is None or seen.status == "clean" or not ledger.strict:
+        return found
+    kind = GapKind.CONFOUNDED if seen.status == "confounded" else GapKind.UNMEASURED
+    missing = [f"{name} is not known" for name in seen.unknown]
+    text = f"{names[0]} and {names[1]}: {'; '.join([*seen.sentences(), *missing])}"
+    return Truth(None, frozenset({Gap(kind, text, a | b)}))
+
+
+def _look(
+    ledger: Ledger, a: Cells, b: Cells, kept: tuple[Sequence[ObservedCell], Sequence[ObservedCell]], on: str
+) -> Compared:
+    seen = contrasts.compare(*kept)
+    ours, theirs = (measuring.basis_of("rate", [ledger.cells[i] for i in side], frozenset()) for side in (a, b))
+    advice = contrasts.separating(seen, (ours.failures, ours.n, theirs.failures, theirs.n))
+    return Compared(a, b, on, seen, advice)
+
+
+def _narrow(ledger: Ledger, basis: Basis, kept: Sequence[ObservedCell]) -> Basis:
+    wanted = {id(cell) for cell in kept}
+    cells = frozenset(i for i, cell in enumerate(ledger.cells) if id(cell) in wanted)
+    narrow = measuring.basis_of(basis.what, kept, cells)
+    return Basis(narrow.what, narrow.failures, narrow.n, narrow.fixed, narrow.cells, basis.bound)
+
+
+def _rates(ledger: Ledger, op: str, a: Basis, b: Basis, gaps: Gaps, *, decides: bool) -> Truth:
+    if not a.n or not b.n:
+        return Truth(None, gaps)
+    names = (measuring.label(Group(a.cells), ledger.cells), measuring.label(Group(b.cells), ledger.cells))
+    key: Key = (a.what, a.cells, b.cells) if min(a.cells) < min(b.cells) else (a.what, b.cells, a.cells)
+    if a.bound or b.bound or not (a.fixed and b.fixed):
+        return _sequences(ledger, op, a, b, key, names)
+    if key not in ledger.tests:
+        p, method = exact.compare(a.failures, a.n, b.failures, b.n)
+        fisher = exact.fisher(a.failures, a.n, b.failures, b.n)
+        ledger.tests[key] = _test(a, b, names, method, p, fisher)
+    if decides:
+        ledger.family.add(key)
+    p = ledger.adjusted.get(key, ledger.tests[key].p or 0.0)
+    if p >= ERROR:
+        text = f"{names[0]} and {names[1]}: {_of(a)} against {_of(b)}, p = {p:.2g}"
+        return Truth(None, frozenset({Gap(GapKind.UNDECIDED, text, a.cells | b.cells)}))
+    return ordered(op, point(a.failures / a.n), point(b.failures / b.n))
+
+
+def _sequences(ledger: Ledger, op: str, a: Basis, b: Basis, key: Key, names: tuple[str, str]) -> Truth:
+    """Two intervals that each hold at 97.5 % at any look, so that both hold at 95 %."""
+    ledger.tests.setdefault(key, _test(a, b, names, "confidence sequences", None, None))
+    ends = []
+    for basis in (a, b):
+        rate = measuring.rate_of(basis, 1 - ERROR / 2)
+        assert rate is not None
+        low = rate.high if basis.bound == "high" else rate.low
+        high = rate.low if basis.bound == "low" else rate.high
+        ends.append(Number(low, high))
+    truth = ordered(op, *ends)
+    if truth.value is not None:
+        return truth
+    text = f"{names[0]} and {names[1]}: {_of(a)} against {_of(b)}, and the confidence sequences overlap"
+    return Truth(None, frozenset({Gap(GapKind.UNDECIDED, text, a.cells | b.cells)}))
+
+
+def _test(a: Basis, b: Basis, names: tuple[str, str], method: str, p: float | None, fisher: float | None) -> RateTest:
+    return RateTest(a.what, *names, a.failures, a.n, b.failures, b.n, method, p, fisher, None)
+
+
+def _of(basis: Basis) -> str:
+    return f"{basis.failures} of {basis.n}"

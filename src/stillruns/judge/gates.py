@@ -1,0 +1,219 @@
+"""The gate matrix: every layer for every path, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stillruns.judge.layers import (
+    build_filter,
+    bus,
+    code_objects,
+    device_init,
+    environment,
+    execution,
+    firmware,
+    host_cpu,
+    kernel_driver,
+    kernel_libraries,
+    model_needs,
+    permissions,
+    power,
+    runtime_filter,
+    source_macros,
+    support,
+    versions,
+    vulkan,
+)
+from stillruns.judge.path_view import PathView
+from stillruns.model.backend import Backend
+from stillruns.model.card import Card
+from stillruns.model.gate import (
+    Advice,
+    CardAnswer,
+    Gate,
+    GateMatrix,
+    GatePath,
+    GateStatus,
+    Layer,
+    PathStatus,
+)
+from stillruns.model.gate_tables import GateTables
+from stillruns.model.machine import Machine
+from stillruns.model.target import TargetId, parse_target
+
+LAYERS = (
+    support,
+    build_filter,
+    code_objects,
+    kernel_libraries,
+    model_needs,
+    runtime_filter,
+    firmware,
+    kernel_driver,
+    permissions,
+    bus,
+    power,
+    versions,
+    vulkan,
+    host_cpu,
+    source_macros,
+    environment,
+    device_init,
+    execution,
+)
+"""Every layer's module, in the order of the matrix."""
+
+MOST_ADVICE = 5
+
+_DECIDING: dict[Backend, tuple[Layer, ...]] = {
+    Backend.ROCM: (Layer.CODE_OBJECTS, Layer.KERNEL_LIBRARIES, Layer.KERNEL_DRIVER),
+    Backend.CUDA: (Layer.CODE_OBJECTS, Layer.KERNEL_DRIVER),
+    Backend.VULKAN: (Layer.VULKAN, Layer.KERNEL_DRIVER),
+    Backend.CPU: (Layer.HOST_CPU,),
+}
+"""Layers that must say allow or partial before a path is called open: silence is not consent."""
+
+_GOOD = (GateStatus.ALLOW, GateStatus.PARTIAL)
+
+
+def judge(machine: Machine, tables: GateTables, target: str = "") -> GateMatrix:
+    """All gates, paths and advice. `target` asks for one target id, in the machine or not."""
+    views = paths_of(machine, tables, target)
+    gates: list[Gate] = []
+    paths: list[GatePath] = []
+    for view in views:
+        mine = [gate for layer in LAYERS if (gate := layer.judge(view)) is not None]
+        gates += mine
+        paths.append(conclude(view, mine))
+    targets = tuple(dict.fromkeys(path.target for path in paths if path.target not in ("cpu", "none")))
+    return GateMatrix(
+        machine=machine.name,
+        targets=targets,
+        gates=tuple(gates),
+        paths=tuple(paths),
+        cards=tuple(_answers(machine, views, paths)),
+        advice=advise(gates, paths),
+        notes=tuple(_notes(machine, target)),
+    )
+
+
+def paths_of(machine: Machine, tables: GateTables, target: str) -> list[PathView]:
+    """The columns: each card on each backend that could drive it, or one target; and the CPU."""
+    wanted = parse_target(target) if target else None
+    views: list[PathView] = []
+    for card in machine.cards:
+        own = parse_target(card.target)
+        if wanted is not None and (own is None or own.processor != wanted.processor):
+            continue
+        judged = own if wanted is None or own is None else _merged(own, wanted)
+        views += [PathView(backend, judged, card, machine, tables) for backend in _backends(card.vendor)]
+    if wanted is not None and not views:
+        vendor = 0x10DE if wanted.processor.startswith(("sm_", "compute_")) else 0x1002
+        views = [PathView(backend, wanted, None, machine, tables) for backend in _backends(vendor)]
+    if wanted is None:
+        if not machine.cards:
+            views.append(PathView(Backend.VULKAN, None, None, machine, tables))
+        views.append(PathView(Backend.CPU, None, None, machine, tables))
+    return views
+
+
+def _merged(own: TargetId, wanted: TargetId) -> TargetId:
+    """The card's target with the features that were asked for."""
+    return TargetId(
+        own.processor,
+        own.sramecc if wanted.sramecc is None else wanted.sramecc,
+        own.xnack if wanted.xnack is None else wanted.xnack,
+    )
+
+
+def _backends(vendor: int) -> tuple[Backend, ...]:
+    return {0x1002: (Backend.ROCM, Backend.VULKAN), 0x10DE: (Backend.CUDA, Backend.VULKAN)}.get(
+        vendor, (Backend.VULKAN,)
+    )
+
+
+def conclude(view: PathView, gates: Sequence[Gate]) -> GatePath:
+    """One path's line. Files decide over recipes: a build filter stops nothing that the installed file holds."""
+    status = {gate.layer: gate.status for gate in gates}
+    stopped = [gate.layer for gate in gates if gate.status is GateStatus.BLOCK]
+    if Layer.BUILD_FILTER in stopped and status.get(Layer.CODE_OBJECTS) in _GOOD:
+        stopped.remove(Layer.BUILD_FILTER)
+    device = view.card.address if view.card else None
+    if status.get(Layer.EXECUTION) is GateStatus.ALLOW:
+        text = "applied trials passed" + ("" if not stopped else f", whatever {_list(stopped)} says")
+        return GatePath(view.backend.value, view.shown, device, PathStatus.OPEN, (), text)
+    if stopped:
+        text = f"stopped by {_list(stopped)}"
+        return GatePath(view.backend.value, view.shown, device, PathStatus.STOPPED, tuple(stopped), text)
+    needed = [layer for layer in _DECIDING[view.backend] if view.card or layer is not Layer.KERNEL_DRIVER]
+    missing = [layer for layer in needed if status.get(layer) not in _GOOD]
+    if view.backend is Backend.CPU and status.get(Layer.DEVICE_INIT) is GateStatus.ALLOW:
+        missing = []  # the program started on this CPU, which says more than its name
+    if missing:
+        text = f"nothing that was read stops it, but {_list(missing)} could not be decided"
+        return GatePath(view.backend.value, view.shown, device, PathStatus.UNKNOWN, (), text)
+    text = "open" if view.card or view.backend is Backend.CPU else "open, as far as files tell (no such card is here)"
+    return GatePath(view.backend.value, view.shown, device, PathStatus.OPEN, (), text)
+
+
+def _list(layers: Sequence[Layer]) -> str:
+    names = [layer.value for layer in layers]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def advise(gates: Sequence[Gate], paths: Sequence[GatePath]) -> tuple[Advice, ...]:
+    """At most five, the likeliest first; one text once, though several cards ask for it."""
+    opened = {
+        (path.target, path.device) for path in paths if path.status is PathStatus.OPEN and path.path == "vulkan"
+    }
+    found: dict[str, tuple[int, Gate]] = {}
+    for gate in gates:
+        if gate.status not in (GateStatus.BLOCK, GateStatus.PARTIAL) or not gate.advice:
+            continue
+        weight = gate.weight + (0 if gate.status is GateStatus.BLOCK else -50)
+        if gate.advice not in found or found[gate.advice][0] < weight:
+            found[gate.advice] = (weight, gate)
+    stopped = next(
+        (p for p in paths if p.path == "rocm" and p.status is PathStatus.STOPPED and (p.target, p.device) in opened),
+        None,
+    )
+    ranked = [gate for _, gate in sorted(found.values(), key=lambda pair: -pair[0])]
+    advice = [(gate.advice, gate.path, gate.layer, gate.workarounds) for gate in ranked]
+    if stopped is not None:
+        text = f"use the Vulkan backend on {stopped.target}: it is open where ROCm is stopped"
+        advice.insert(min(1, len(advice)), (text, "vulkan", Layer.VULKAN, ("prefer-vulkan",)))
+    return tuple(Advice(rank, *parts) for rank, parts in enumerate(advice[:MOST_ADVICE], 1))
+
+
+def _answers(machine: Machine, views: Sequence[PathView], paths: Sequence[GatePath]) -> list[CardAnswer]:
+    """Why was my GPU skipped: one line a card."""
+    answers: dict[str | None, tuple[Card | None, PathView, list[GatePath]]] = {}
+    for view, path in zip(views, paths, strict=True):
+        if view.target is not None or view.card is not None:
+            answers.setdefault(path.device, (view.card, view, []))[2].append(path)
+    found = []
+    for device, (card, view, mine) in answers.items():
+        text = "; ".join(f"{path.path}: {path.reason}" for path in mine)
+        name = card.name if card else "not in this machine"
+        found.append(CardAnswer(device, name, view.shown, text))
+    return found
+
+
+def _notes(machine: Machine, target: str) -> list[str]:
+    notes = []
+    if not machine.cards and not target:
+        notes.append("no GPU was found on the PCI bus or in the KFD topology; --target judges one that is not here")
+    kinds: dict[str, set[str]] = {}
+    for card in machine.cards:
+        if card.target:
+            kinds.setdefault(card.processor, set()).add(card.target)
+        else:
+            notes.append(f"{card.address} ({card.name}): nothing here tells its target")
+    for processor, ids in kinds.items():
+        if len(ids) > 1:
+            notes.append(
+                f"cards of {processor} differ: {', '.join(sorted(ids))}; code that fixes a feature runs on some"
+            )
+    for tool in machine.tools:
+        notes += [f"{tool.name} says {topic} {value} for {tool.address}" for topic, value in tool.says.items()]
+    return notes

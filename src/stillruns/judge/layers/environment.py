@@ -1,0 +1,170 @@
+"""Environment: masks that hide the card, overrides and what they turn into, as the serving process sees them."""
+
+from __future__ import annotations
+
+import re
+
+from stillruns.judge.path_view import PathView, matches
+from stillruns.model.absence import AbsenceReason
+from stillruns.model.backend import Backend
+from stillruns.model.card import Card
+from stillruns.model.gate import Gate, GateStatus, Layer
+from stillruns.model.machine import Environment, Kfd
+from stillruns.model.target import TargetId, from_override
+
+LAYER = Layer.ENVIRONMENT
+DECIDES = (
+    "ROCR_, HIP_, CUDA_VISIBLE_DEVICES, GPU_DEVICE_ORDINAL, GGML_VK_VISIBLE_DEVICES, HSA_OVERRIDE_GFX_VERSION(_n), "
+    "of the serving process and its unit first, of this shell last"
+)
+
+_HIP_MASKS = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+
+
+def judge(view: PathView) -> Gate | None:
+    """`block` when a mask hides the card or an override points at code that is not there."""
+    if view.target is None:
+        return None
+    if not view.machine.environments:
+        return view.unknown(LAYER, "no environment was read", AbsenceReason.NOT_COLLECTED)
+    for check in (_masks, _overrides):
+        gate = check(view)
+        if gate is not None:
+            return gate
+    owners = [environment.owner for environment in view.machine.environments if environment.serving]
+    hidden = [owner for owner in owners if "not readable" in owner]
+    if hidden:
+        return view.unknown(LAYER, f"{hidden[0]}; run once with sudo", AbsenceReason.NO_PERMISSION)
+    return view.gate(
+        LAYER, GateStatus.ALLOW, f"nothing in {owners[0] if owners else 'this shell'} hides or renames the card"
+    )
+
+
+def _masks(view: PathView) -> Gate | None:
+    cards = _order(view)
+    visible: list[Card | None] = list(cards)
+    if view.backend is Backend.ROCM:
+        names: tuple[str, ...] = ("ROCR_VISIBLE_DEVICES", *_HIP_MASKS)
+    elif view.backend is Backend.CUDA:
+        names = ("CUDA_VISIBLE_DEVICES",)
+    else:
+        names = ("GGML_VK_VISIBLE_DEVICES",)
+    for name in names:
+        found = view.variable(name)
+        if found is None:
+            continue
+        value, owner = found
+        if value == "":
+            if name == "ROCR_VISIBLE_DEVICES" or (name == "CUDA_VISIBLE_DEVICES" and view.backend is Backend.CUDA):
+                return _hidden(view, f'{name}="" in {owner.owner} hides every GPU', owner)
+            continue  # HIP counts an empty mask as unset
+        shown = _select(value, visible)
+        if view.backend is Backend.VULKAN and (len(cards) > 1 or not shown):
+            text = f"{name}={value} in {owner.owner} counts Vulkan's devices, whose order the loader decides"
+            return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, owner.cite)
+        if shown is None:
+            text = f"{name}={value} in {owner.owner} names GPUs by more than numbers: what it hides is not decided"
+            return view.unknown(LAYER, text, AbsenceReason.UNPARSABLE, owner.cite)
+        if not shown:
+            return _hidden(view, f"{name}={value} in {owner.owner} leaves no GPU of {len(visible)}", owner)
+        visible = shown
+        order = view.variable("CUDA_DEVICE_ORDER")
+        if view.backend is Backend.CUDA and len(cards) > 1 and (order is None or order[0] != "PCI_BUS_ID"):
+            text = f"{name}={value} in {owner.owner} counts the fastest card first (no CUDA_DEVICE_ORDER=PCI_BUS_ID)"
+            return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, owner.cite)
+        if view.card is not None and view.card in cards and view.card not in visible:
+            return _hidden(view, f"{name}={value} in {owner.owner} leaves this card out", owner)
+    return None
+
+
+def _select(value: str, visible: list[Card | None]) -> list[Card | None] | None:
+    """What a mask of numbers leaves, in its order; it ends at the first number that is none. None for UUIDs."""
+    shown: list[Card | None] = []
+    for word in value.split(","):
+        if re.match(r"(?:GPU-|MIG-)", word.strip()):
+            return None
+        if not re.fullmatch(r"\d{1,4}", word.strip()) or int(word) >= max(len(visible), 1):
+            break
+        shown.append(visible[int(word)] if int(word) < len(visible) else None)
+    return shown
+
+
+def _order(view: PathView) -> list[Card]:
+    """The cards as the runtime numbers them: KFD order for ROCm, bus order otherwise."""
+    if view.backend is Backend.ROCM:
+        nodes = [card for card in view.machine.cards if card.kfd is not None]
+        return sorted(nodes, key=lambda card: card.kfd.number if card.kfd else 0)
+    vendor = 0x10DE if view.backend is Backend.CUDA else None
+    return [card for card in view.machine.cards if vendor is None or card.vendor == vendor]
+
+
+def _hidden(view: PathView, text: str, owner: Environment) -> Gate:
+    return view.gate(
+        LAYER, GateStatus.BLOCK, text, owner.cite, weight=90, advice=f"take the mask out of {owner.owner}",
+        workarounds=("hide-gpu-from-rocm",),
+    )  # fmt: skip
+
+
+def _overrides(view: PathView) -> Gate | None:
+    if view.backend is not Backend.ROCM:
+        return None
+    for name in _override_names(view):
+        found = view.variable(name)
+        if found is None or not found[0]:
+            continue
+        value, owner = found
+        pretended = from_override(value)
+        what = f"{name}={value} in {owner.owner}"
+        if not pretended:
+            return view.gate(LAYER, GateStatus.BLOCK, f"{what} is no version of the form "
+                "9.0.0", owner.cite, weight=88,
+                             advice=f"correct or remove {name}")  # fmt: skip
+        if pretended == view.processor:
+            text = f"{what} names {pretended}, which the card is: it changes nothing but the runtime's own checks"
+            return view.gate(LAYER, GateStatus.ALLOW, text, owner.cite)
+        return _pretended(view, what, name, pretended, owner)
+    return _lost_suffixes(view)
+
+
+def _pretended(view: PathView, what: str, name: str, pretended: str, owner: Environment) -> Gate:
+    info = view.tables.targets.get(pretended)
+    if info is None:
+        return view.gate(LAYER, GateStatus.BLOCK, f"{what} turns the card into {pretended}, which does not exist",
+                         owner.cite, weight=88, advice=f"remove {name}")  # fmt: skip
+    codes = [code for _, library in view.backend_libraries if (code := view.code(library.path)) is not None]
+    has = any(matches(entry, TargetId(pretended), info)[0] for code in codes for entry in code.targets)
+    if codes and not has:
+        text = f"{what} turns the card into {pretended}, and no runtime here holds code for that"
+        return view.gate(LAYER, GateStatus.BLOCK, text, owner.cite, weight=88, advice=f"remove {name}")
+    mine = view.info
+    same = mine is not None and mine.generic and mine.generic == info.generic
+    if not same and mine is not None and mine.family != info.family:
+        text = f"{what} makes a {mine.family} card run code for {pretended} ({info.family}): another instruction set"
+        return view.gate(LAYER, GateStatus.BLOCK, text, owner.cite, weight=88, advice=f"remove {name}",
+                         workarounds=("override-own-version",))  # fmt: skip
+    text = f"{what} turns the card into {pretended}" + ("" if same else ", which is not known to be compatible")
+    return view.gate(LAYER, GateStatus.PARTIAL, text, owner.cite, workarounds=("override-gfx-neighbour",))
+
+
+def _override_names(view: PathView) -> tuple[str, ...]:
+    """The variable of this card's node first: its number counts KFD nodes, CPUs included."""
+    node = view.card.kfd if view.card else None
+    own = (f"HSA_OVERRIDE_GFX_VERSION_{node.number}",) if node is not None else ()
+    return (*own, "HSA_OVERRIDE_GFX_VERSION")
+
+
+def _lost_suffixes(view: PathView) -> Gate | None:
+    """A suffix that names a CPU's node or none: it changes nothing, and its author counted GPUs."""
+    if not isinstance(view.machine.kfd, Kfd) or view.card is None or view.card.kfd is None:
+        return None
+    gpus = {node.number for node in view.machine.kfd.nodes if node.is_gpu}
+    for environment in view.machine.environments:
+        for name in environment.variables:
+            found = re.fullmatch(r"HSA_OVERRIDE_GFX_VERSION_(\d{1,4})", name)
+            if found and int(found[1]) not in gpus:
+                number = view.card.kfd.number
+                text = f"{name} in {environment.owner} names a node that is no GPU; this card is node {number}"
+                return view.gate(LAYER, GateStatus.PARTIAL, text, environment.cite, weight=40,
+                                 advice=f"write HSA_OVERRIDE_GFX_VERSION_{number}: the suffix counts nodes, CPUs too",
+                                 workarounds=("override-per-gpu",))  # fmt: skip
+    return None

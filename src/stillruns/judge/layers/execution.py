@@ -1,0 +1,33 @@
+"""Execution: what runs of this program showed for this target; never guessed."""
+
+from __future__ import annotations
+
+from stillruns.judge.path_view import PathView
+from stillruns.model.absence import AbsenceReason
+from stillruns.model.backend import Backend
+from stillruns.model.gate import Gate, GateStatus, Layer
+from stillruns.model.raw import Cite
+
+LAYER = Layer.EXECUTION
+DECIDES = "applied trials in the store, by backend and target"
+
+
+def judge(view: PathView) -> Gate | None:
+    """`allow` when all applied trials passed, `partial` when some did, `block` when none did. A machine without a GPU
+    has no Vulkan runs: what a rasteriser computed was computed by the CPU."""
+    if view.target is None and view.backend is not Backend.CPU:
+        return None
+    runs = view.machine.runs
+    mine = [r for r in runs or () if r.backend == view.backend.value and r.target in ("", view.processor)]
+    passed, failed = sum(r.passed for r in mine), sum(r.failed for r in mine)
+    if not passed + failed:
+        text = "no run of this machine is in the store" if runs is not None else "the store was not looked at"
+        return view.unknown(
+            LAYER, f"{text}; `stillruns demo` or `stillruns run` would tell", AbsenceReason.NOT_COLLECTED
+        )
+    cites = [
+        Cite(f"run {r.run}", excerpt=f"{r.passed} passed, {r.failed} failed {r.outcome}".strip()) for r in mine[:3]
+    ]
+    text = f"{passed} of {passed + failed} applied trials passed"
+    status = GateStatus.ALLOW if not failed else GateStatus.PARTIAL if passed else GateStatus.BLOCK
+    return view.gate(LAYER, status, text, *cites, weight=52, advice="look at the run's trials: stillruns report")

@@ -1,0 +1,184 @@
+"""The fields of a cell, or of a pool of cells, as values of expressions."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from stillruns.judge import sequential
+from stillruns.judge.expressions import FACTORS
+from stillruns.judge.stats import clopper_pearson
+from stillruns.judge.throughput import spread
+from stillruns.judge.values import Basis, Cells, Gap, GapKind, Group, Names, Number, Text, Value, nothing, point
+from stillruns.model.applied import Answer
+from stillruns.model.observed import ObservedCell, ObservedTrial
+from stillruns.model.rate import Rate
+
+_NUMBERS = ("context", "batch", "ubatch", "threads", "predict")
+_PLAIN = ("trials", "applied", "void", "unknown")
+
+
+def field(name: str, group: Group, cells: Sequence[ObservedCell]) -> Value:
+    """The value of a field of a group; what a pool's cells do not agree on is not known."""
+    members = [cells[i] for i in sorted(group.cells)]
+    if name in FACTORS:
+        return _factor(name, members, group)
+    if name in _PLAIN:
+        trials = [t for c in members for t in c.trials if t.outcome != "interrupted"]
+        counted = {
+            "trials": len(trials),
+            "applied": sum(t.applied is Answer.YES for t in trials),
+            "void": sum(t.applied is Answer.NO for t in trials),
+            "unknown": sum(t.applied is Answer.UNKNOWN for t in trials),
+        }
+        return point(float(counted[name]), (group.cells,))
+    return _measure(name, members, group)
+
+
+def axis(name: str, group: Group, cells: Sequence[ObservedCell]) -> Value:
+    """`c.axes['NAME']`; a cell without that axis has no value there, which equals nothing."""
+    found = {c.axes.get(name) for c in (cells[i] for i in group.cells)}
+    if len(found) != 1:
+        return Text(None, gaps=frozenset({_open(group, cells, f"its cells differ in {name}")}))
+    value = found.pop()
+    if value is None:
+        return Text(frozenset())
+    number = None if isinstance(value, (bool, str)) else float(value)
+    return Text(frozenset({str(value)}), number, value if isinstance(value, bool) else None)
+
+
+def label(group: Group, cells: Sequence[ObservedCell]) -> str:
+    """A name for a group in sentences: the cell's id, or what its cells share."""
+    members = [cells[i] for i in sorted(group.cells)]
+    if len(members) == 1:
+        return members[0].id
+    if not members:
+        return "no cell"
+    names = []
+    for factor in ("backend", "model", "version"):
+        values = {c.factors.get(factor) for c in members}
+        if len(values) == 1 and None not in values:
+            names.append(f"{factor}={values.pop()}")
+    layers = sorted({str(c.layers) for c in members})
+    return ",".join([*names[:1], f"gpu_layers={'|'.join(layers)}"]) + f" ({len(members)} cells)"
+
+
+def rate_of(basis: Basis, level: float = 0.95) -> Rate | None:
+    """The interval that the counts allow: exact where their number was fixed, else the confidence sequence."""
+    if basis.fixed and level == 0.95:
+        return clopper_pearson(basis.failures, basis.n)
+    return sequential.confidence_sequence(basis.failures, basis.n, level)
+
+
+def basis_of(what: str, members: Iterable[ObservedCell], cells: Cells) -> Basis:
+    """The counts of a group for one kind of failure."""
+    known = list(members)
+    applied = [t for c in known for t in c.applied]
+    failed = sum(t.crashed for t in applied) if what == "crash_rate" else sum(_failed(t) for t in applied)
+    return Basis(what, failed, len(applied), all(c.fixed for c in known if c.applied), cells)
+
+
+def _failed(trial: ObservedTrial) -> bool:
+    """A trial whose answer was not kept ended well as far as is known: it is no failure, and no pass."""
+    return trial.outcome != "ok"
+
+
+def _factor(name: str, members: list[ObservedCell], group: Group) -> Value:
+    if name == "args":
+        shared = set(members[0].args).intersection(*(c.args for c in members)) if members else set()
+        return Names(dict.fromkeys(sorted(shared), 1))
+    values = {_one(name, c) for c in members}
+    if len(values) != 1:
+        return Text(None, gaps=frozenset({_open(group, members, f"its cells differ in {name}")}))
+    value = values.pop()
+    if value is None:
+        return Text(None, gaps=frozenset({_open(group, members, f"{name} is not known")}))
+    if name in ("layers", "gpu_layers"):
+        return _layers(members[0])
+    if name == "placed":
+        return point(float(value))
+    if name in _NUMBERS:
+        return point(float(value)) if _numeric(value) else nothing(_open(group, members, f"{name} is {value}"))
+    if name == "backend":
+        return Text(frozenset({value, members[0].side}))
+    return Text(frozenset({value}))
+
+
+def _one(name: str, cell: ObservedCell) -> str | None:
+    if name in ("layers", "gpu_layers"):
+        return str(cell.layers)
+    if name == "placed":
+        return None if cell.placed is None else str(cell.placed)
+    return cell.side if name == "side" else cell.factors.get(name)
+
+
+def _layers(cell: ObservedCell) -> Text:
+    """`none` offloads nothing; `all` and `auto` are more than any number unless the placement was seen."""
+    asked = cell.layers
+    if asked == "none":
+        return Text(frozenset({"none"}), 0.0)
+    if asked in ("all", "auto"):
+        return Text(frozenset({asked}), float(cell.placed) if cell.placed is not None else math.inf)
+    return Text(frozenset({str(asked)}), float(asked) if _numeric(str(asked)) else None)
+
+
+def _numeric(text: str) -> bool:
+    return text.lstrip("-").isdigit()
+
+
+def _measure(name: str, members: list[ObservedCell], group: Group) -> Value:
+    side = (group.cells,)
+    applied = [t for c in members for t in c.applied]
+    gaps = set(group.gaps)
+    if not applied:
+        gaps.add(_untested(members, group))
+    gone = frozenset(gaps)
+    if name in ("rate", "crash_rate"):
+        basis = basis_of(name, members, group.cells)
+        rate = rate_of(basis)
+        if rate is None:
+            return Number(0.0, 1.0, gone, side, basis, (0.0, 1.0))
+        return Number(rate.low, rate.high, gone, side, basis, (rate.low, rate.high))
+    if name == "throughput":
+        speeds = [t.tokens_per_second for t in applied if t.outcome == "ok" and t.tokens_per_second is not None]
+        measured = spread(speeds)
+        if measured is None:
+            why = _untested(members, group) if not applied else _open(group, members, "has no two speeds to compare")
+            return Number(0.0, math.inf, gone | {why}, side, None, (0.0, math.inf))
+        return Number(measured.low, measured.high, gone, side, None, (measured.low, measured.high))
+    if name in ("outcome", "phase", "component", "divergence"):
+        return Names(_names(name, applied), gone, side)
+    number = {
+        "passed": sum(t.passed for t in applied),
+        "failed": sum(_failed(t) for t in applied),
+        "crashed": sum(t.crashed for t in applied),
+        "wrong": sum(t.outcome == "wrong_output" for t in applied),
+    }[name]
+    return nothing(*gone, sides=side) if gone and not applied else Number(number, number, gone, side)
+
+
+def _names(name: str, applied: list[ObservedTrial]) -> dict[str, int]:
+    seen: Counter[str] = Counter()
+    for trial in applied:
+        if name == "outcome":
+            seen[trial.outcome] += 1
+        elif name == "divergence":
+            seen[trial.output or "unknown"] += 1
+        elif trial.outcome != "ok":
+            seen.update([trial.phase] if name == "phase" else trial.components)
+    return dict(sorted(seen.items()))
+
+
+def _untested(members: Sequence[ObservedCell], group: Group) -> Gap:
+    if not members:
+        return Gap(GapKind.UNTESTED, "no cell of these runs fits", group.cells)
+    names = ", ".join(c.id for c in members[:3]) + (", ..." if len(members) > 3 else "")
+    whys = Counter(t.why.split(": ", 1)[0] for c in members for t in c.trials if t.why)
+    why = f" ({whys.most_common(1)[0][0]})" if whys else ""
+    return Gap(GapKind.UNTESTED, f"{names}: no trial was applied{why}", group.cells)
+
+
+def _open(group: Group, members: Sequence[ObservedCell], why: str) -> Gap:
+    names = ", ".join(c.id for c in members[:3]) + (", ..." if len(members) > 3 else "")
+    return Gap(GapKind.UNMEASURED, f"{names or 'no cell'}: {why}", group.cells)

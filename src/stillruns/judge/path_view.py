@@ -1,0 +1,156 @@
+"""One path (a backend on a target on a card) with everything that its gates are judged by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from stillruns.model.absence import AbsenceReason
+from stillruns.model.backend import Backend
+from stillruns.model.card import Card
+from stillruns.model.code_object import CodeObjects, CodeTarget, Feature
+from stillruns.model.gate import Gate, GateStatus, Layer
+from stillruns.model.gate_tables import GateTables
+from stillruns.model.kernel_library import KernelLibrary
+from stillruns.model.machine import BackendLibrary, Environment, KernelEvent, KernelLog, Machine, RuntimeInstall
+from stillruns.model.raw import Cite
+from stillruns.model.target import TargetId, TargetInfo
+
+
+@dataclass(frozen=True, slots=True)
+class PathView:
+    """`target` is None for the CPU and for a machine without a GPU; `card` None for a GPU that is not here."""
+
+    backend: Backend
+    target: TargetId | None
+    card: Card | None
+    machine: Machine
+    tables: GateTables
+
+    @property
+    def processor(self) -> str:
+        """`gfx906`, `sm_61`, or `cpu` and `none` where there is no target."""
+        if self.target is not None:
+            return self.target.processor
+        return "cpu" if self.backend is Backend.CPU else "none"
+
+    @property
+    def shown(self) -> str:
+        """The target as it is printed."""
+        return str(self.target) if self.target is not None else self.processor
+
+    @property
+    def info(self) -> TargetInfo | None:
+        """What the catalogue knows about the processor."""
+        return self.tables.targets.get(self.processor)
+
+    @property
+    def backend_libraries(self) -> tuple[tuple[RuntimeInstall, BackendLibrary], ...]:
+        """The libraries of this backend, with the runtimes that they belong to."""
+        return tuple(
+            (runtime, library)
+            for runtime in self.machine.runtimes
+            for library in runtime.backends
+            if library.backend == self.backend.value
+        )
+
+    def gate(
+        self,
+        layer: Layer,
+        status: GateStatus,
+        reason: str,
+        *evidence: Cite | None,
+        absent: AbsenceReason | None = None,
+        workarounds: tuple[str, ...] = (),
+        advice: str = "",
+        weight: int = 0,
+    ) -> Gate:
+        """A verdict of this path."""
+        return Gate(
+            layer=layer,
+            path=self.backend.value,
+            target=self.shown,
+            device=self.card.address if self.card else None,
+            status=status,
+            reason=reason,
+            evidence=tuple(cite for cite in evidence if cite is not None),
+            absent=absent,
+            workarounds=tuple(name for name in workarounds if name in self.tables.workarounds),
+            advice=advice,
+            weight=weight,
+        )
+
+    def unknown(self, layer: Layer, reason: str, absent: AbsenceReason, *evidence: Cite | None) -> Gate:
+        """A layer that nothing decides here."""
+        return self.gate(layer, GateStatus.UNKNOWN, reason, *evidence, absent=absent)
+
+    def events(self, layer: Layer) -> tuple[KernelEvent, ...]:
+        """The kernel log's events of a layer that bear on this card (its address, its PCI id, or no address at
+        all)."""
+        if not isinstance(self.machine.log, KernelLog):
+            return ()
+        mine = {self.card.address, self.card.pci.pci_id if self.card.pci else ""} if self.card else set()
+        return tuple(
+            event
+            for event in self.machine.log.events
+            if event.layer == layer.value and (not event.address or event.address in mine)
+        )
+
+    def variable(self, name: str) -> tuple[str, Environment] | None:
+        """A variable as the serving process sees it: servers and their units first, this shell last."""
+        for serving in (True, False):
+            for environment in self.machine.environments:
+                if environment.serving is serving and name in environment.variables:
+                    return environment.variables[name], environment
+        return None
+
+    def code(self, path: str) -> CodeObjects | None:
+        """What was found in a file, or None."""
+        found = self.machine.code.get(path)
+        return found if isinstance(found, CodeObjects) else None
+
+    def folder_of(self, library: BackendLibrary, name: str) -> KernelLibrary | None:
+        """The kernel folder that a backend library would use: beside the rocBLAS that it links, and no other."""
+        linked = next(
+            (path for soname, path in library.links.items() if soname.startswith(f"lib{name.lower()}.")), ""
+        )
+        own = self.variable("ROCBLAS_TENSILE_LIBPATH") if name == "rocBLAS" else None
+        starts = [own[0].rstrip("/")] if own and own[0] else []
+        if linked:
+            base = linked.rpartition("/")[0]
+            starts += [f"{base}/{name.lower()}/library", f"{base}/{name.lower()}/"]
+        for start in starts:
+            for folder in self.machine.libraries:
+                same = folder.folder == start if not start.endswith("/") else folder.folder.startswith(start)
+                if folder.library == name and same:
+                    return folder
+        return None
+
+
+class LayerJudge(Protocol):
+    """What every file in judge/layers offers: `LAYER`, `DECIDES` (one sentence) and `judge`."""
+
+    def __call__(self, view: PathView) -> Gate | None:
+        """The verdict, or None where the layer does not concern this path."""
+
+
+def matches(code: CodeTarget, target: TargetId, info: TargetInfo | None) -> tuple[bool, str]:
+    """Whether code runs on a target, and under which condition (empty: none).
+
+    The rules of LLVM's AMDGPUUsage ("target ID"): the processor, or the generic processor that serves it; a feature
+    that the code fixes must be the device's. A device's xnack that nobody told is off, as the driver sets it.
+    """
+    generic = bool(info) and code.processor == (info.generic if info else "")
+    if code.processor != target.processor and not generic:
+        return False, ""
+    conditions = []
+    for name, built, has in (
+        ("sramecc", code.sramecc, target.sramecc),
+        ("xnack", code.xnack, False if target.xnack is None else target.xnack),
+    ):
+        if built in (Feature.ON, Feature.OFF):
+            if has is None:
+                conditions.append(f"only on cards with {name}{'+' if built is Feature.ON else '-'}")
+            elif has is not (built is Feature.ON):
+                return False, ""
+    return True, "; ".join(conditions)

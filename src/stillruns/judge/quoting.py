@@ -1,0 +1,215 @@
+"""What a claim says besides its verdict: how wide it is, what it rests on, and what should make a reader careful."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from stillruns.judge import measuring, throughput, versions
+from stillruns.judge.ledger import Compared, Ledger
+from stillruns.judge.values import Cells, Group
+from stillruns.model.applied import Answer
+from stillruns.model.claim import CellCounts, QuotedLine
+from stillruns.model.observed import ObservedCell
+from stillruns.model.workaround import KnownIssue
+
+MOST_LINES = 12
+
+_WIDTH = ("model", "quantisation", "runtime", "version", "device", "driver", "host")
+"""What a claim's printed scope names, in this order."""
+
+_INTERNAL = ("side", "build", "model_file", "library", "placement")
+"""Factors that stand for others in lists for people."""
+
+
+def counts(cell: ObservedCell) -> CellCounts:
+    """One row."""
+    applied = cell.applied
+    whole = [t for t in cell.trials if t.outcome != "interrupted"]
+    basis = measuring.basis_of("rate", [cell], frozenset())
+    return CellCounts(
+        cell=cell.id,
+        runs=tuple(sorted({t.run for t in cell.trials})),
+        trials=len(whole),
+        applied=len(applied),
+        failed=basis.failures,
+        crashed=sum(t.crashed for t in applied),
+        passed=sum(t.passed for t in applied),
+        output_unknown=sum(not t.passed and t.outcome == "ok" for t in applied),
+        void=sum(t.applied is Answer.NO for t in whole),
+        unknown=sum(t.applied is Answer.UNKNOWN for t in whole),
+        rate=measuring.rate_of(basis),
+    )
+
+
+def summary(cell: ObservedCell) -> str:
+    """`backend=rocm,num_gpu=1 (applied 3, crashed 0, passed 1, output unknown 2)`."""
+    row = counts(cell)
+    parts = [f"applied {row.applied}", f"crashed {row.crashed}", f"passed {row.passed}"]
+    if row.output_unknown:
+        parts.append(f"output unknown {row.output_unknown}")
+    return f"{cell.id} ({', '.join(parts)})"
+
+
+def side(ledger: Ledger, cells: Cells) -> str:
+    """A name for one side of a contrast."""
+    return measuring.label(Group(cells), ledger.cells)
+
+
+def scope(cells: Sequence[ObservedCell]) -> str:
+    """`model qwen3, version b10068, device Vulkan0`: what the cells of a claim are, and no more than that."""
+    parts = []
+    for name in _WIDTH:
+        values = sorted({str(c.factors[name]) for c in cells if c.factors.get(name) is not None})
+        if values:
+            shown = " or ".join(values[:4]) + (f" or {len(values) - 4} more" if len(values) > 4 else "")
+            parts.append(f"{name} {shown}")
+    return ", ".join(parts) if parts else "no cell"
+
+
+def not_varied(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
+    """`context = 512`: factors that had one value in all cells of a claim, the boot among them."""
+    names = list(dict.fromkeys(name for c in cells for name in c.factors if name not in _INTERNAL))
+    fixed = []
+    for name in names:
+        values = {c.factors.get(name) for c in cells}
+        if len(values) == 1:
+            value = values.pop()
+            fixed.append(f"{name} = {'unknown' if value is None else value}")
+    boots = {t.circumstances.boot for c in cells for t in c.applied if t.circumstances.boot}
+    if len(boots) == 1:
+        fixed.append("boot: all trials were made in one")
+    return tuple(fixed)
+
+
+def lines(cells: Sequence[ObservedCell]) -> tuple[QuotedLine, ...]:
+    """The telling lines, one trial of each cell first, then more."""
+    rounds: list[list[QuotedLine]] = []
+    for cell in cells:
+        told = [t for t in cell.trials if t.key_ref and t.outcome not in ("ok", "interrupted")]
+        for place, trial in enumerate(told):
+            if place == len(rounds):
+                rounds.append([])
+            if place < len(rounds):
+                rounds[place].append(QuotedLine(f"{trial.trial} {trial.key_ref}", trial.key_text))
+    return tuple([line for part in rounds for line in part][:MOST_LINES])
+
+
+def warnings(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
+    """What should make a reader careful: shared blocks, an order that was not drawn, answers that were not kept, an
+    offloaded cell that is no faster than none."""
+    found = list(blocks(cells))
+    for cell in cells:
+        applied = cell.applied
+        lost = sum(not t.text_kept for t in applied)
+        if lost:
+            found.append(f"{cell.id}: {lost} of {len(applied)} answers have tokens and no stored text")
+    if any(not c.randomised for c in cells if c.trials):
+        found.append("the order of the trials was not drawn at random")
+    return (*found, *speeds(cells))
+
+
+def otherwise(cells: Sequence[ObservedCell], others: Sequence[ObservedCell]) -> tuple[str, ...]:
+    """Sides on which these cells crash with layers on the device and those of another model pass: that keeps a claim
+    narrow."""
+    crashing = {c.side for c in cells if any(t.crashed for t in c.applied)}
+    found = []
+    for side in sorted(crashing):
+        for model in sorted({str(c.factors.get("model")) for c in others}):
+            offloaded = [
+                t
+                for c in others
+                if c.side == side and c.factors.get("model") == model and c.placed
+                for t in c.applied
+            ]
+            if offloaded and not any(t.crashed for t in offloaded):
+                passed = sum(t.passed for t in offloaded)
+                found.append(f"on {side}, {model} passed {passed} of {len(offloaded)} with layers on the device")
+    return tuple(found)
+
+
+def blocks(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
+    """Cells whose applied trials were all served by one process: they are not independent."""
+    found = []
+    for cell in cells:
+        servers = {t.circumstances.server for t in cell.applied}
+        if len(cell.applied) > 1 and len(servers) == 1 and "" not in servers:
+            found.append(
+                f"{cell.id}: all {len(cell.applied)} applied trials come from one server process, so its rate may be "
+                "that process's own"
+            )
+    return tuple(found)
+
+
+def speeds(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
+    """Offloaded cells whose speed lies within the floor of the cell of the same side that offloads nothing."""
+    found = []
+    for cell in cells:
+        if cell.layers in (0, "none", "server"):
+            continue
+        base = next((c for c in cells if c.layers == 0 and _same(c, cell)), None)
+        if base is not None:
+            text = throughput.no_faster(_speeds(cell), _speeds(base))
+            if text:
+                found.append(f"{cell.id}: {text}")
+    return tuple(found)
+
+
+def _same(a: ObservedCell, b: ObservedCell) -> bool:
+    """Whether two cells differ in their layers only."""
+    return (
+        a.side == b.side
+        and a.axes == b.axes
+        and all(a.factors.get(n) == b.factors.get(n) for n in {*a.factors, *b.factors} - {"layers"})
+    )
+
+
+def _speeds(cell: ObservedCell) -> list[float]:
+    return [t.tokens_per_second for t in cell.applied if t.outcome == "ok" and t.tokens_per_second is not None]
+
+
+def known_issues(
+    used: Sequence[ObservedCell],
+    compared: Iterable[Compared],
+    issues: Sequence[KnownIssue],
+    cells: Sequence[ObservedCell],
+) -> tuple[str, ...]:
+    """Faults that upstream knows and that fit failing cells, and fixes that lie between two compared sides."""
+    found = []
+    for issue in issues:
+        for cell in used:
+            if any(t.crashed for t in cell.applied) and _fits(issue, cell):
+                fixed = f", fixed in {issue.fixed_in}" if issue.fixed_in else ""
+                found.append(f"{issue.id}: {issue.title}{fixed} (fits {cell.id})")
+                break
+    for seen in compared:
+        for issue in issues:
+            if issue.fixed_in and "version" in seen.seen.free and _between(issue, seen, cells):
+                found.append(f"{issue.id}: its fix in {issue.fixed_in} lies between the versions of the two sides")
+    return tuple(dict.fromkeys(found))
+
+
+def _fits(issue: KnownIssue, cell: ObservedCell) -> bool:
+    factors = cell.factors
+    for name, wanted in (("runtime", issue.runtimes), ("backend", issue.backends)):
+        if wanted and factors.get(name) not in wanted:
+            return False
+    version = factors.get("version")
+    if not (issue.versions_from or issue.versions_until or issue.fixed_in):
+        return False
+    if version is None:
+        return False
+    if issue.versions_from and versions.before(version, issue.versions_from) is not False:
+        return False
+    return not issue.fixed_in or versions.before(version, issue.fixed_in) is True
+
+
+def _between(issue: KnownIssue, seen: Compared, cells: Sequence[ObservedCell]) -> bool:
+    """Whether one side lies before the fix and the other does not."""
+    assert issue.fixed_in is not None
+    sides = []
+    for group in (seen.left, seen.right):
+        members = [cells[i] for i in group if cells[i].applied]
+        if issue.runtimes and not all(c.factors.get("runtime") in issue.runtimes for c in members):
+            return False
+        sides.append({versions.before(c.factors.get("version") or "", issue.fixed_in) for c in members})
+    return sides in ([{True}, {False}], [{False}, {True}])

@@ -1,0 +1,112 @@
+"""The job of `snapshot`: ask a machine everything that `check` asks, redact the answers, and pack them."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from stillruns import __version__
+from stillruns.collect.gathering import Commands, NoCommands
+from stillruns.collect.tree import FileTree
+from stillruns.lab import device_init
+from stillruns.lab.machine import Asked, read_machine
+from stillruns.lab.probing import LiveCommands
+from stillruns.lab.snapshot import Answers, Recording, save
+from stillruns.redact.environment import redact_environment
+from stillruns.redact.redactor import KEY_BYTES, Redactor
+from stillruns.redact.text import redact
+
+_BINARY_READS = re.compile(r"/(?:lib|usr|opt)/.*\.(?:so|ko|bin)")
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A snapshot that was written: its size in bytes, how many paths it answers, how many values were redacted."""
+
+    path: Path
+    bytes: int
+    paths: int
+    redacted: int
+    faults: tuple[str, ...]
+
+
+def make(out: Path, root: Path | None, asked: Asked, *, run_tools: bool) -> Made:
+    """Read, redact, write. Raises UsageError when `out` cannot be written."""
+    tree = FileTree(root) if root is not None and str(root) != "/" else FileTree()
+    commands: Commands = LiveCommands() if run_tools and tree.live else NoCommands()
+    if tree.live:
+        asked = replace(asked, runtimes=(*asked.runtimes, *device_init.folders(os.environ)))
+    recording = Recording(tree, commands)
+    reading = read_machine(recording, recording, asked)
+    clean, redacted = _redacted(recording.answers)
+    about = {"made_by": f"stillruns {__version__}", "of": "this machine" if tree.live else "a sysroot"}
+    size = save(clean, out, about)
+    paths = len(clean.entries) + len(clean.names)
+    return Made(out, size, paths, redacted, tuple(reading.guard.faults))
+
+
+def _redacted(answers: Answers) -> tuple[Answers, int]:
+    """Texts redacted, environments by allow-list, accounts reduced to what permissions need."""
+    people = _people(answers)
+    redactor = Redactor(secrets.token_bytes(KEY_BYTES), users=people, hosts=(os.uname().nodename,))
+    clean = Answers(entries=answers.entries, names={}, ranges=answers.ranges)
+    count = 0
+
+    def keep(blob: str, change: Callable[[bytes], bytes]) -> str:
+        nonlocal count
+        old = answers.blobs[blob]
+        new = change(old)
+        count += new != old
+        return clean.put(new)
+
+    def text(data: bytes) -> bytes:
+        return redact(data.decode("utf-8", "surrogateescape"), redactor).text.encode("utf-8", "surrogateescape")
+
+    for path, found in answers.reads.items():
+        change: Callable[[bytes], bytes] = text
+        if path.endswith("/environ"):
+            change = lambda data: _environ(data, redactor)  # noqa: E731 (one of four shapes of the same thing)
+        elif path in ("/etc/passwd", "/etc/group"):
+            change = lambda data: _accounts(data, redactor, people)  # noqa: E731
+        elif _BINARY_READS.match(path):
+            change = bytes
+        clean.reads[path] = {"blob": keep(found["blob"], change)} if "blob" in found else found
+    for path, found in answers.names.items():
+        clean.names[path] = found
+    for words, found in answers.commands.items():
+        outputs = {key: keep(found[key], text) for key in ("stdout", "stderr")}
+        clean.commands[words] = {**found, **outputs}
+    for found in answers.ranges.values():
+        for part in found.get("parts", ()):
+            clean.put(answers.blobs[part[2]])
+    return clean, count
+
+
+def _people(answers: Answers) -> tuple[str, ...]:
+    """Accounts of people: uid 1000 and above (and not nobody)."""
+    found = answers.reads.get("/etc/passwd", {})
+    text = answers.blobs.get(found.get("blob", ""), b"").decode("utf-8", "replace")
+    parts = [line.split(":") for line in text.splitlines()]
+    return tuple(p[0] for p in parts if len(p) > 3 and p[2].isdigit() and 1000 <= int(p[2]) < 65_000)
+
+
+def _accounts(data: bytes, redactor: Redactor, people: tuple[str, ...]) -> bytes:
+    """name:x:uid:gid of passwd, name:x:gid:members of group; people by pseudonym, nothing else of a line."""
+    names = {name: redactor.tag("user", name).strip("<>").replace(":", "-") for name in people}
+    lines = []
+    for line in data.decode("utf-8", "replace").splitlines():
+        parts = line.split(":")[:4]
+        members = ",".join(names.get(member, member) for member in parts[3].split(",")) if len(parts) > 3 else ""
+        lines.append(":".join([names.get(parts[0], parts[0]), *parts[1:3], members]))
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _environ(data: bytes, redactor: Redactor) -> bytes:
+    words = data.decode("utf-8", "surrogateescape").split("\0")
+    variables = {word.partition("=")[0]: word.partition("=")[2] for word in words if "=" in word}
+    kept = redact_environment(variables, redactor).kept
+    return "\0".join(f"{name}={value}" for name, value in kept.items()).encode("utf-8", "surrogateescape")

@@ -1,0 +1,258 @@
+"""Everything that was read about a machine, as facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stillruns.model.absence import Absence
+from stillruns.model.card import Card, KfdNode
+from stillruns.model.code_object import CodeObjects
+from stillruns.model.kernel_library import KernelLibrary
+from stillruns.model.raw import Cite
+from stillruns.model.source_build import SourceBuild
+
+
+@dataclass(frozen=True, slots=True)
+class Kfd:
+    """The KFD topology. `present` is whether /sys/class/kfd is there; `device` is /dev/kfd's presence."""
+
+    present: bool
+    nodes: tuple[KfdNode, ...]
+    cite: Cite
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The kernel: its release, its command line, GPU modules (`amdgpu` -> `live`) and their parameters."""
+
+    release: str
+    cmdline: str
+    modules: dict[str, str]
+    parameters: dict[str, str]
+    iommu_groups: int | None
+    cites: dict[str, Cite] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEvent:
+    """A line of the kernel's log that bears on a gate. `id` is the catalogue's, `address` a PCI address or empty."""
+
+    id: str
+    layer: str
+    severity: str
+    address: str
+    text: str
+    cite: Cite
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLog:
+    """What the log says; `complete` is False when only a part could be read."""
+
+    events: tuple[KernelEvent, ...]
+    lines: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A device node: who may open it. `access` is `rw`, `r`, `` on the live machine, `?` elsewhere."""
+
+    path: str
+    mode: int
+    uid: int
+    gid: int
+    group: str
+    access: str
+    cite: Cite
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """Device nodes and the users who want them. `groups` maps a user to the groups that /etc/group gives; `uid` and
+    `gids` are this process's (None for another machine); `selinux` is enforcing, permissive or empty."""
+
+    nodes: tuple[Node, ...]
+    uid: int | None
+    gids: tuple[int, ...]
+    groups: dict[str, tuple[str, ...]]
+    selinux: str
+    cites: dict[str, Cite] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """Whether we run in one, by what sign, and what its device cgroup allows (empty: not told)."""
+
+    kind: str
+    cite: Cite
+    device_rules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Firmware:
+    """`wanted` is the driver's own list (from its module file; empty where it was not read), `present` the names
+    under the firmware folders, without compression suffixes."""
+
+    wanted: tuple[str, ...]
+    present: frozenset[str]
+    module: str
+    cite: Cite
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of ROCm: `name` (a package or `rocm`), its version, and what told it (dpkg, pacman, /opt/rocm, pip)."""
+
+    name: str
+    version: str
+    told_by: str
+    cite: Cite
+
+
+@dataclass(frozen=True, slots=True)
+class VulkanDriver:
+    """A driver's manifest. `library` as written; `found` is the resolved path or empty; `software` for
+    rasterisers."""
+
+    manifest: str
+    library: str
+    found: str
+    software: bool
+    api: str
+    problem: str
+    cite: Cite
+
+
+@dataclass(frozen=True, slots=True)
+class VulkanDevice:
+    """A device that vulkaninfo listed."""
+
+    name: str
+    kind: str
+    driver: str
+    api: str
+    vendor: int
+    device: int
+    software: bool
+    cite: Cite
+
+
+@dataclass(frozen=True, slots=True)
+class Vulkan:
+    """The loader, the drivers and what vulkaninfo said (an absence where it was not run)."""
+
+    loader: str
+    drivers: tuple[VulkanDriver, ...]
+    devices: tuple[VulkanDevice, ...] | Absence
+    explicit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Nvidia:
+    """The NVIDIA driver: version, model names by PCI address, and device nodes that are there."""
+
+    driver: str
+    models: dict[str, str]
+    nodes: tuple[str, ...]
+    library: str
+    cite: Cite
+
+
+@dataclass(frozen=True, slots=True)
+class BackendLibrary:
+    """A runtime's library of one backend: `path`, and what it links or would load (soname -> path, empty where
+    nothing answers)."""
+
+    backend: str
+    path: str
+    links: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeInstall:
+    """A runtime that is installed. `version` is empty where nothing tells it; `low` and `high` bound it then."""
+
+    runtime: str
+    folder: str
+    version: str
+    told_by: str
+    low: str
+    high: str
+    backends: tuple[BackendLibrary, ...]
+    cite: Cite
+    cpu_variants: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Variables of one process, unit or shell. `serving` is True when a model server reads them."""
+
+    owner: str
+    serving: bool
+    variables: dict[str, str]
+    cite: Cite
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInit:
+    """What a backend listed about itself in a child process (`ok` False: it died or timed out)."""
+
+    runtime: str
+    backend: str
+    ok: bool
+    devices: tuple[str, ...]
+    text: str
+    cite: Cite
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvidence:
+    """What the store says about a target on a backend: applied trials that passed and failed, and the run."""
+
+    backend: str
+    target: str
+    passed: int
+    failed: int
+    run: str
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """What another tool says about a card: `says` maps a topic to a value, to be compared with ours."""
+
+    name: str
+    address: str
+    says: dict[str, str]
+    cite: Cite
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine as far as it was read; an absence says why a part is missing."""
+
+    name: str
+    live: bool
+    cards: tuple[Card, ...]
+    kfd: Kfd | Absence
+    kernel: Kernel | Absence
+    log: KernelLog | Absence
+    permissions: Permissions | Absence
+    container: Container | None
+    firmware: Firmware | Absence
+    rocm: tuple[Piece, ...]
+    vulkan: Vulkan | Absence
+    nvidia: Nvidia | Absence
+    cpu_name: str
+    cpu_flags: frozenset[str]
+    runtimes: tuple[RuntimeInstall, ...]
+    environments: tuple[Environment, ...]
+    code: dict[str, CodeObjects | Absence] = field(default_factory=dict)
+    libraries: tuple[KernelLibrary, ...] = ()
+    sources: tuple[SourceBuild, ...] = ()
+    inits: tuple[DeviceInit, ...] | None = None
+    runs: tuple[RunEvidence, ...] | None = None
+    tools: tuple[Tool, ...] = ()
+    model: str = ""

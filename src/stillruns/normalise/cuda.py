@@ -1,0 +1,39 @@
+"""The NVIDIA driver's facts."""
+
+from __future__ import annotations
+
+import re
+
+from stillruns.model.absence import Absence, AbsenceReason
+from stillruns.model.machine import Nvidia
+from stillruns.model.raw import Collected
+
+
+def parse(raw: Collected) -> Nvidia | Absence:
+    """Facts; an absence when there is no sign of the driver."""
+    version = raw.file("/proc/driver/nvidia/version")
+    module = raw.file("/sys/module/nvidia/version")
+    models = {}
+    for file in raw.files:
+        match = re.fullmatch(r"/proc/driver/nvidia/gpus/([0-9a-f:.]+)/information", file.path)
+        model = re.search(r"^Model:\s*(.+?)\s*$", file.text, re.MULTILINE) if match else None
+        if match and model:
+            models[match[1]] = model[1]
+    for command in raw.commands:
+        for line in command.text.splitlines():
+            parts = [part.strip() for part in line.split(",")]
+            if len(parts) == 4 and re.fullmatch(r"[0-9A-Fa-f:.]+", parts[0]):
+                models.setdefault(short(parts[0]), f"{parts[1]} (compute {parts[2]})")
+    nodes = tuple(f.path for f in raw.files if f.path.startswith("/dev/") and f.kind == "device")
+    library = next((f.path for f in raw.files if f.path.endswith("/libcuda.so.1") and f.kind == "file"), "")
+    told = version if version is not None and version.data else module
+    if told is None or (not told.data and not models and not library):
+        return Absence(AbsenceReason.NOT_INSTALLED, "there is no NVIDIA driver")
+    found = re.search(r"(?:Module\s+|^)(\d+(?:\.\d+)+)", told.text)
+    return Nvidia(found[1] if found else "", models, nodes, library, told.cite())
+
+
+def short(address: str) -> str:
+    """nvidia-smi's `00000000:04:00.0` as sysfs writes it."""
+    domain, _, rest = address.lower().partition(":")
+    return f"{domain[-4:]}:{rest}"

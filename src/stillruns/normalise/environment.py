@@ -1,0 +1,83 @@
+"""Variables of shells, units and serving processes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from stillruns.model.absence import Absence, AbsenceReason
+from stillruns.model.machine import Environment
+from stillruns.model.raw import Cite, Collected, RawFile
+from stillruns.redact.environment import listed
+
+_PROCESS = re.compile(r"/proc/(\d+)/comm\Z")
+
+
+def parse(raw: Collected) -> tuple[Environment, ...] | Absence:
+    """Every environment that was found, of the variables that this stack reads; secrets are left out."""
+    if not raw.files:
+        return Absence(AbsenceReason.NOT_COLLECTED, "no environment was looked at")
+    found = []
+    for file in raw.files:
+        process = _PROCESS.match(file.path)
+        if process:
+            found.append(_process(raw, process[1], file.text))
+        elif file.path.endswith((".service", ".conf")) and file.data:
+            found.append(_unit(file))
+        elif file.path in ("/etc/environment", "/etc/default/ollama") and file.data:
+            found.append(
+                Environment(file.path, file.path != "/etc/environment", _assignments(file.text), file.cite())
+            )
+        elif file.path == "/proc/self/environ" and file.data is not None:
+            found.append(Environment("this shell", False, _environ(file.data), _shown(file, _environ(file.data))))
+    return tuple(found)
+
+
+def _shown(file: RawFile, variables: dict[str, str]) -> Cite:
+    return file.cite("; ".join(f"{name}={value}" for name, value in variables.items()) or "-")
+
+
+def _process(raw: Collected, pid: str, name: str) -> Environment:
+    file = raw.file(f"/proc/{pid}/environ") or RawFile(f"/proc/{pid}/environ")
+    variables = _environ(file.data or b"")
+    uid = re.search(r"^Uid:\s+(\d+)", raw.text(f"/proc/{pid}/status") or "", re.MULTILINE)
+    owner = f"process {pid} ({name})"
+    if file.data is None:
+        owner += ", whose environment is not readable"
+    return Environment(owner, True, variables, _shown(file, variables), uid[1] if uid else "")
+
+
+def _unit(file: RawFile) -> Environment:
+    variables: dict[str, str] = {}
+    user = ""
+    for line in re.sub(r"\\\n", " ", file.text).splitlines():
+        key, equals, value = line.strip().partition("=")
+        if equals and key == "Environment":
+            variables |= _words(value)
+        elif equals and key == "User":
+            user = value.strip()
+    name = file.path.rpartition("/")[2]
+    if name.endswith(".conf"):
+        name = file.path.split("/")[-2].removesuffix(".d")
+    return Environment(f"unit {name} ({file.path})", True, listed(variables), _shown(file, listed(variables)), user)
+
+
+def _words(text: str) -> dict[str, str]:
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()
+    return {word.partition("=")[0]: word.partition("=")[2] for word in words if "=" in word}
+
+
+def _assignments(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        if not line.strip().startswith("#"):
+            found |= _words(line.strip().removeprefix("export "))
+    return listed(found)
+
+
+def _environ(data: bytes) -> dict[str, str]:
+    parts = data.decode("utf-8", "replace").split("\0")
+    return listed({part.partition("=")[0]: part.partition("=")[2] for part in parts if "=" in part})

@@ -1,0 +1,25 @@
+"""What kind of weights each load in an Ollama log brought: the line that its ggml backend prints about the file.
+
+    level=INFO source=ggml.go:136 msg="" architecture=qwen35 file_type=Q8_0 name="" ...
+
+Read from real journals of Ollama 0.17; the old llama runner prints `print_info: file type   = Q4_K - Medium` instead.
+"""
+
+from __future__ import annotations
+
+import re
+
+from stillruns.normalise.logs.reader import lines
+
+_ENGINE = re.compile(r" architecture=[\w.-]{1,40} file_type=(?P<type>[\w.-]{1,40})(?: |$)")
+_RUNNER = re.compile(r"print_info: file type\s+= (?P<type>[A-Z0-9_]{2,12})(?: |$)")
+
+
+def file_types(data: bytes) -> tuple[tuple[int, str], ...]:
+    """(line number, type of the weights) of each such line, in order; empty for a log without."""
+    found = []
+    for line in lines(data):
+        match = _ENGINE.search(line.text) or _RUNNER.search(line.text)
+        if match:
+            found.append((line.number, match["type"]))
+    return tuple(found)

@@ -1,0 +1,76 @@
+"""The promise: distributions are compared position by position, and a floor decides what is rounding."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from stillruns.judge import divergence
+from stillruns.model.agreement import OutputVerdict
+from stillruns.model.exchange import TokenProb
+
+
+def distribution(*logits: float) -> TokenProb:
+    """A whole distribution over as many tokens, best first."""
+    total = math.log(sum(math.exp(x) for x in logits))
+    top = sorted(((t, x - total) for t, x in enumerate(logits)), key=lambda pair: -pair[1])
+    return TokenProb(top[0][0], top[0][1], tuple(top))
+
+
+BASE = [distribution(1.0, 0.5, -0.3, -1.0, 0.1, -2.0)] * 20
+
+
+def shifted(by: float) -> list[TokenProb]:
+    """Every second logit moved."""
+    return [distribution(1.0, 0.5 + by, -0.3, -1.0 + by, 0.1, -2.0 + by)] * 20
+
+
+def test_kl_of_known_distributions() -> None:
+    """Against the formula; zero for equal sides; noise comes back as what was put in."""
+    seen = divergence.measure(shifted(0.2), BASE, [0] * 20)
+    assert seen
+    p = [math.exp(v) for _, v in sorted(BASE[0].top)]
+    q = [math.exp(v) for _, v in sorted(shifted(0.2)[0].top)]
+    assert seen.kl_mean == pytest.approx(sum(a * math.log(a / b) for a, b in zip(p, q, strict=True)))
+    assert seen.log_ppl_ratio == pytest.approx(math.log(p[0] / q[0]))
+    assert (seen.positions, seen.same_top) == (20, 1.0)
+    equal = divergence.measure(BASE, BASE, [])
+    assert equal
+    assert (equal.kl_max, equal.largest) == (0, 0)
+    assert divergence.effective_noise(4e-3, 0.2) == pytest.approx(0.1)
+
+
+def test_a_cut_list_bounds_from_below() -> None:
+    """With the best tokens alone, the rest counts as one: never more than the whole."""
+    whole = divergence.measure(shifted(0.5), BASE, [])
+    cut = divergence.measure(
+        [TokenProb(p.token, p.logprob, p.top[:3]) for p in shifted(0.5)],
+        [TokenProb(p.token, p.logprob, p.top[:3]) for p in BASE],
+        [],
+    )
+    assert whole and cut
+    assert 0 < cut.kl_mean <= whole.kl_mean
+
+
+def test_verdicts_go_by_the_floor() -> None:
+    """Rounding, more than rounding, damage; and unknown without a floor."""
+    floor = divergence.measure(shifted(0.05), BASE, [])
+    for by, expected in (
+        (0.0, OutputVerdict.SAME),
+        (0.06, OutputVerdict.FLOOR_OK),
+        (0.2, OutputVerdict.SUSPICIOUS),
+        (2.0, OutputVerdict.WRONG),
+    ):
+        assert divergence.verdict(divergence.measure(shifted(by), BASE, []), floor)[0] is expected
+    assert divergence.verdict(floor, None)[0] is OutputVerdict.UNKNOWN
+    assert divergence.verdict(None, floor)[0] is OutputVerdict.UNKNOWN
+
+
+def test_nan_and_strangers_are_damage() -> None:
+    """A log-probability that is no number, and lists that share nothing."""
+    floor = divergence.measure(shifted(0.05), BASE, [])
+    nan = divergence.measure([TokenProb(0, None, ())], BASE[:1], [])
+    other = [TokenProb(t.token + 50, t.logprob, tuple((i + 50, v) for i, v in t.top)) for t in BASE]
+    assert divergence.verdict(nan, floor)[0] is OutputVerdict.WRONG
+    assert divergence.verdict(divergence.measure(other, BASE, []), floor)[0] is OutputVerdict.WRONG

@@ -1,0 +1,133 @@
+"""The promise: hypotheses are in the journal before the first trial, and a sequential run stops when it can."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from stillruns.store.opening import open_store
+
+ROOT = Path(__file__).parents[2]
+SPEC = """
+[experiment]
+name = "t"
+model = "synth:llama?layers=2&type=F16"
+predict = 4
+context = 128
+reference = "none"
+[[backend]]
+id = "cpu"
+[stop]
+decide = { fail_below = 0.05, fail_above = 0.5, error = 0.05 }
+[[hypothesis]]
+id = "H1"
+text = "It fails more often than not"
+predicts = "all(c.rate > 0.5 for c in cells)"
+refuted_if = "all(c.rate.high < 0.9 for c in cells)"
+"""
+
+
+def stillruns(*words: str) -> subprocess.CompletedProcess[str]:
+    """The program, as a user would call it."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    return subprocess.run(
+        [sys.executable, "-m", "stillruns", *words], capture_output=True, text=True, timeout=240, env=env, check=False
+    )
+
+
+@pytest.mark.engine
+def test_a_sequential_run(tmp_path: Path) -> None:
+    """Five passes decide it; the claim is judged; what changed later is said; the verdicts replay."""
+    spec, store = tmp_path / "s.toml", tmp_path / "store"
+    spec.write_text(SPEC)
+    ended = stillruns("run", str(spec), "--json", "--store", str(store))
+    assert ended.returncode == 0, ended.stderr
+    document = json.loads(ended.stdout)
+    jsonschema.validate(document, json.loads((ROOT / "docs/schemas/run.json").read_text()))
+    cell = document["cells"][0]
+    assert (cell["applied"], cell["rate"]["method"]) == (5, "sequential")
+    assert "does not fail 50 %" in cell["shown"]
+    assert document["claims"][0]["verdict"] == "refuted"
+    with open_store(store) as opened:
+        kinds = [record.kind for record in opened.records(run=document["run"])]
+    assert kinds.index("hypotheses_frozen") < kinds.index("trial_started")
+
+    spec.write_text(SPEC.replace("< 0.9", "< 0.5"))
+    again = stillruns("run", str(spec), "--json", "--store", str(store))
+    assert again.returncode == 0, again.stderr
+    warnings = [w["text"] for w in json.loads(again.stdout)["warnings"] if w["kind"] == "hypotheses"]
+    assert warnings == [f"H1 says something else than when run {document['run']} of the same design froze it"]
+
+    replayed = stillruns("replay", "--json", "--store", str(store))
+    assert replayed.returncode == 0, replayed.stdout
+    assert [run["verdict"] for run in json.loads(replayed.stdout)["runs"]] == ["same", "same"]
+
+
+@pytest.mark.engine
+def test_an_undecided_cell_is_no_complete_job(tmp_path: Path) -> None:
+    """Trials that cannot decide the cell end it as undecided, with exit code 1."""
+    spec, store = tmp_path / "s.toml", tmp_path / "store"
+    spec.write_text(SPEC.replace("[stop]\n", "[stop]\nmin_trials = 2\nmax_trials = 3\n"))
+    ended = stillruns("run", str(spec), "--json", "--store", str(store))
+    assert ended.returncode == 1
+    document = json.loads(ended.stdout)
+    assert document["undecided"] == ["backend=cpu,gpu_layers=none"]
+    assert document["cells"][0]["applied"] < 3
+
+
+@pytest.mark.engine
+def test_epochs_share_a_server(tmp_path: Path) -> None:
+    """One server is asked three times; the trial counts once, with the tokens of all three."""
+    spec, store = tmp_path / "s.toml", tmp_path / "store"
+    spec.write_text(
+        SPEC.split("[stop]")[0].replace('reference = "none"', 'reference = "none"\nepochs = 3')
+        + "[stop]\ntrials = 1\n"
+    )
+    ended = stillruns("run", str(spec), "--json", "--store", str(store))
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["cells"][0]["applied"] == 1
+    with open_store(store) as opened:
+        record = next(r.body["record"] for r in opened.records(kind="trial_ended"))
+    assert isinstance(record, dict)
+    assert [e["tokens_seen"] for e in (*record["more"], record["exchange"])] == [4, 4, 4]
+
+
+@pytest.mark.engine
+@pytest.mark.vulkan
+@pytest.mark.slow
+def test_distributions_are_checked_on_the_twin(tmp_path: Path) -> None:
+    """Teacher forcing on the F16 twin: a healthy Vulkan is within the floor's rounding, and enters no rate."""
+    spec, store = tmp_path / "s.toml", tmp_path / "store"
+    spec.write_text(
+        """
+[experiment]
+name = "t"
+model = "synth:llama?layers=2&type=Q8_0"
+predict = 6
+context = 128
+check = true
+warm = false
+[[backend]]
+id = "vulkan"
+env = { GGML_VK_VISIBLE_DEVICES = "0" }
+[matrix]
+gpu_layers = [1]
+[stop]
+trials = 1
+"""
+    )
+    ended = stillruns("run", str(spec), "--json", "--store", str(store))
+    assert ended.returncode == 0, ended.stderr
+    document = json.loads(ended.stdout)
+    jsonschema.validate(document, json.loads((ROOT / "docs/schemas/run.json").read_text()))
+    check = document["checks"][0]
+    assert check["verdict"] in ("same", "floor ok"), check["why"]
+    assert "type=F16" in check["model"]
+    assert check["seen"]["positions"] == 6
+    assert document["cells"][-1]["trials"] == 1

@@ -1,0 +1,164 @@
+"""The promise: a snapshot judges as its machine does, tells nothing private, and a hostile one ends in one
+sentence."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import sysroots
+from stillruns.errors import UsageError
+from stillruns.formats.zstd import ZstdCompressor
+from stillruns.lab import checking, packing, snapshot
+from stillruns.lab.machine import Asked
+from stillruns.report import gates_json
+
+
+@pytest.fixture()
+def machine(tmp_path: Path) -> Path:
+    """A machine with a card, a server with a secret, and people."""
+    root = tmp_path / "root"
+    sysroots.mi50(root)
+    sysroots.host(root)
+    sysroots.vulkan(root)
+    sysroots.nodes(root, "dev/kfd", "dev/dri/renderD128", mode=0o660)
+    sysroots.write(
+        root, "etc/passwd", "root:x:0:0:root:/root:/bin/sh\nmarlene:x:1000:1000:Marlene D.:/home/marlene:/bin/sh"
+    )
+    sysroots.write(root, "etc/group", "root:x:0:\nrender:x:109:marlene\nmarlene:x:1000:")
+    sysroots.write(root, "proc/77/comm", "llama-server")
+    sysroots.write(root, "proc/77/environ", "HIP_VISIBLE_DEVICES=0\0API_TOKEN=hunter2hunter2\0HOME=/home/marlene\0")
+    sysroots.write(root, "proc/77/status", "Name:\tllama-server\nUid:\t1000\t1000\t1000\t1000")
+    sysroots.write(root, "var/log/kern.log", "[1.0] amdgpu 0000:04:00.0: amdgpu: GPU reset begin!")
+    return root
+
+
+def pack(root: Path, out: Path) -> Path:
+    """A snapshot of a folder."""
+    made = packing.make(out, root, Asked(), run_tools=False)
+    assert made.faults == () and made.bytes == out.stat().st_size and made.redacted
+    return out
+
+
+def matrix(root: Path) -> dict[str, object]:
+    """The matrix as JSON, without the machine's name."""
+    found = checking.start(root, "", Asked(), run_tools=False, store=None)
+    assert found.faults == []
+    document = gates_json.document(found.matrix)
+    document["machine"] = ""
+    return document
+
+
+def test_same_verdicts(machine: Path, tmp_path: Path) -> None:
+    """Every verdict and reason is that of the machine; only excerpts and digests of redacted texts may differ."""
+    packed = pack(machine, tmp_path / "snap.tar.zst")
+    here, there = matrix(machine), matrix(packed)
+    text = json.dumps(there)
+    for old, new in zip(here["gates"], there["gates"], strict=True):  # type: ignore[call-overload]
+        for key in ("layer", "path", "target", "device", "status", "absent"):
+            assert old[key] == new[key]
+        assert (
+            old["reason"].replace("marlene", "") == new["reason"]
+            or "user-" in new["reason"]
+            or old["reason"] == new["reason"]
+        )
+    assert here["paths"] == there["paths"] and "marlene" not in text
+
+
+def test_nothing_private(machine: Path, tmp_path: Path) -> None:
+    """No account, no variable that the stack does not read, no secret, anywhere in the plain archive."""
+    plain = snapshot._decompress(pack(machine, tmp_path / "snap.tar.zst"))
+    for word in (b"marlene", b"Marlene", b"hunter2", b"API_TOKEN"):
+        assert word not in plain
+    assert b"HIP_VISIBLE_DEVICES=0" in plain
+
+
+def archive(path: Path, members: dict[str, bytes], change: Callable[[tarfile.TarInfo], None] | None = None) -> Path:
+    """A hand-made archive."""
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w") as made:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            if change:
+                change(info)
+            made.addfile(info, io.BytesIO(data))
+    compressor = ZstdCompressor()
+    path.write_bytes(compressor.compress(plain.getvalue()) + compressor.flush())
+    return path
+
+
+EMPTY = {"entries": {}, "reads": {}, "names": {}, "ranges": {}, "commands": {}}
+GOOD = json.dumps({"schema": snapshot.SCHEMA, **EMPTY}).encode()
+
+
+def symlink(info: tarfile.TarInfo) -> None:
+    """A member that is a link."""
+    info.type, info.linkname, info.size = tarfile.SYMTYPE, "/etc/passwd", 0
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"../../etc/cron.d/x": b"x"},
+        {"/etc/passwd": b"x"},
+        {"blobs/../../x": b"x"},
+        {"blobs/" + "0" * 64: b"not that digest"},
+        {"snapshot.json": b"[]"},
+        {"snapshot.json": b'{"schema": "stillruns.snapshot/9"}'},
+        {"snapshot.json": b"{" * 100_000},
+        {
+            "snapshot.json": json.dumps(
+                {"schema": snapshot.SCHEMA, **EMPTY, "reads": {"/x": {"blob": "f" * 64}}}
+            ).encode()
+        },
+        {"snapshot.json": json.dumps({"schema": snapshot.SCHEMA, **EMPTY, "entries": {"/x": {"kind": 3}}}).encode()},
+        {
+            "snapshot.json": json.dumps(
+                {"schema": snapshot.SCHEMA, **EMPTY, "entries": {"/x": {"absence": 1}}}
+            ).encode()
+        },
+        {"snapshot.json": json.dumps({"schema": snapshot.SCHEMA, **EMPTY, "ranges": {"/x": {"size": -1}}}).encode()},
+        {},
+    ],
+    ids=range(12),
+)
+def test_hostile_archives(tmp_path: Path, members: dict[str, bytes]) -> None:
+    """Path traversal, false digests, wrong documents: one sentence that names the file."""
+    with pytest.raises(UsageError, match=r"^[^\n]*snap[^\n]*$"):
+        snapshot.load(archive(tmp_path / "snap", members))
+
+
+def test_links_and_bombs(tmp_path: Path) -> None:
+    """A link in the archive, a bomb, a cut file, no archive at all."""
+    with pytest.raises(UsageError):
+        snapshot.load(archive(tmp_path / "snap", {"snapshot.json": b""}, symlink))
+    bomb = tmp_path / "bomb"
+    compressor = ZstdCompressor()
+    with bomb.open("wb") as file:
+        for _ in range(64):
+            file.write(compressor.compress(bytes(1 << 20)))
+        file.write(compressor.flush())
+    with pytest.raises(UsageError, match="unpacks to more"):
+        snapshot.load(bomb)
+    whole = archive(tmp_path / "whole", {"snapshot.json": GOOD}).read_bytes()
+    assert snapshot.load(archive(tmp_path / "good", {"snapshot.json": GOOD})).answers.entries == {}
+    (tmp_path / "cut").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "none").write_bytes(b"hello")
+    for name in ("cut", "none"):
+        with pytest.raises(UsageError):
+            snapshot.load(tmp_path / name)
+
+
+def test_unasked_is_not_collected(tmp_path: Path) -> None:
+    """What the machine was never asked is an absence, and judging an empty snapshot is calm."""
+    path = archive(tmp_path / "good", {"snapshot.json": GOOD})
+    found = checking.start(path, "gfx906", Asked(), run_tools=True, store=None)
+    assert found.faults == [] and all(
+        gate.status.value != "block" for gate in found.matrix.gates if gate.path == "rocm"
+    )
