@@ -46,7 +46,7 @@ NOUNS: list[tuple[str, dict[str, Any], type[Any], set[str]]] = [
     ("record", RECORD, TrialRecord, set()),
     ("sighting", RECORD["sighting"]["properties"], Sighting, set()),
     ("end", RECORD["end"]["oneOf"][1]["properties"], ProcessEnd, set()),
-    ("exchange", RECORD["exchange"]["oneOf"][1]["properties"], Exchange, set()),
+    ("exchange", TRIAL["$defs"]["exchange"]["properties"], Exchange, set()),
     ("core", RECORD["core"]["oneOf"][1]["properties"], CoreNotes, set()),
     ("evidence", RECORD["evidence"]["items"]["properties"], Evidence, set()),
     ("verdict", VERDICT, TrialVerdict, set()),

@@ -33,6 +33,8 @@ FACTOR_BROKEN = 3.0
 LEAST_BROKEN = 0.6
 """Beyond 0.6 nats, and three times the floor, the answer is wrong."""
 
+_ROUNDING = 1e-3
+"""A log-probability is at most 0; a server's arithmetic may end this little above."""
 _NO_PROBABILITY = -1e30
 """llama-server prints the lowest float for a probability of zero; such an entry measures nothing."""
 
@@ -208,7 +210,7 @@ def _compare(answered: Answered, reference: Answered) -> _Comparison:
             disjoint = place
     margin = None
     if divergence is not None and divergence < len(reference.probs):
-        best = sorted((logprob for _, logprob in reference.probs[divergence].top), reverse=True)
+        best = sorted((lp for _, lp in reference.probs[divergence].top if _usable(lp)), reverse=True)
         margin = best[0] - best[1] if len(best) > 1 else None
     return _Comparison(
         compared=positions,
@@ -224,10 +226,16 @@ def _compare(answered: Answered, reference: Answered) -> _Comparison:
 
 def _listed(prob: TokenProb) -> dict[int, float]:
     """The usable log-probabilities at one position by token id, the chosen token included."""
-    listed = {token: logprob for token, logprob in prob.top if math.isfinite(logprob) and logprob > _NO_PROBABILITY}
-    if prob.logprob is not None and math.isfinite(prob.logprob) and prob.logprob > _NO_PROBABILITY:
+    listed = {token: logprob for token, logprob in prob.top if _usable(logprob)}
+    if prob.logprob is not None and _usable(prob.logprob):
         listed.setdefault(prob.token, prob.logprob)
     return listed
+
+
+def _usable(logprob: float) -> bool:
+    """Whether a number can be a log-probability at all: finite, not the runtime's mark for none, not above certainty
+    by more than rounding."""
+    return math.isfinite(logprob) and _NO_PROBABILITY < logprob <= _ROUNDING
 
 
 def _level(floor: Floor | None) -> float | None:
