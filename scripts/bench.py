@@ -66,27 +66,31 @@ def main() -> None:
         sys.exit(1)
 
 
-def experiment(predict: int) -> Spec:
-    """One cpu cell of the synthetic model; `predict` sets how long a trial takes."""
+SHORT, LONG = "synth:llama?layers=4", "synth:llama?layers=16&embd=512&ff=1536&heads=8&kv=4&head_dim=64&ctx=2048"
+"""A trial of about 0.1 s, and one of about 2 s."""
+
+
+def experiment(predict: int, model: str = SHORT) -> Spec:
+    """One cpu cell of a synthetic model; model and `predict` set how long a trial takes."""
     return spec_file.freeze(
         Spec(
             name="bench",
             question="",
-            model="synth:llama?layers=4",
+            model=model,
             prompt="one two three",
             backends=(BackendSpec(id="cpu", backend=Backend.CPU),),
             gpu_layers=("all",),
             predict=predict,
-            context=8192,
+            context=2048,
             reference="none",
             stop=StopRule(trials=1),
         )
     )
 
 
-def plan_of(store: Store, predict: int) -> TrialPlan:
+def plan_of(store: Store, predict: int, model: str = SHORT) -> TrialPlan:
     """The plan of that cell's trial."""
-    prepared = preparing.prepare(experiment(predict), store, Silent())
+    prepared = preparing.prepare(experiment(predict, model), store, Silent())
     cell = prepared.plans[0]
     engine = prepared.engine_of(cell.condition)
     assert engine is not None
@@ -105,8 +109,8 @@ def plan_of(store: Store, predict: int) -> TrialPlan:
 def overhead(folder: Path, pairs: int) -> None:
     """Bare and supervised trials in turn, at two lengths."""
     with open_store(folder) as store, store.writer() as writer:
-        for predict in (16, 6000):
-            plan = plan_of(store, predict)
+        for predict, model in ((16, SHORT), (160, LONG)):
+            plan = plan_of(store, predict, model)
             bare(plan)
             plain, held = [], []
             for number in range(pairs):
