@@ -116,6 +116,7 @@ def test_a_silent_cpu_fallback_is_void(tmp_path: Path) -> None:
 
 @pytest.mark.engine()
 @pytest.mark.parametrize("moment", [0.05, 0.2, 0.4, 0.7, 1.1])
+@pytest.mark.slow()
 def test_a_killed_harness_loses_one_trial(tmp_path: Path, moment: float) -> None:
     """SIGKILL of the whole harness in mid-trial: the next run says `interrupted`, repeats that trial, loses nothing
     else, and no server is left."""

@@ -106,6 +106,7 @@ def test_any_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.engine()
+@pytest.mark.slow()
 def test_real_servers(tmp_path: Path) -> None:
     """A llama-server that is well, one that cannot load its model, and one that is made to crash."""
     if shutil.which("cc") is None:

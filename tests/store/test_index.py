@@ -172,6 +172,7 @@ print(run.trials, count, trials, opened, int(status.split("VmHWM:")[1].split()[0
 """
 
 
+@pytest.mark.slow()
 def test_ten_thousand_trials(tmp_path: Path) -> None:
     """10,000 trials of 6 KB: opened in well below a second once indexed, listed with well below 100 MB."""
     store = open_store(tmp_path / "s")

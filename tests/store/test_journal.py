@@ -137,6 +137,7 @@ def test_several_processes(tmp_path: Path) -> None:
     assert (found.records, found.blobs, found.problems, found.notes) == (160, 160, (), ())
 
 
+@pytest.mark.slow()
 def test_sigkill_at_any_moment(tmp_path: Path) -> None:
     """Killed at 32 random moments: after each, the store verifies and everything that was reported is there."""
     path, rng, returned = tmp_path / "s", random.Random(1), 0
