@@ -24,17 +24,16 @@ from stillruns.judge import user_command
 from stillruns.judge.user_command import UserCommand
 from stillruns.lab import reading
 from stillruns.lab.running import shelf
-from stillruns.model.evidence import Ref
+from stillruns.lab.spec_file import DEFAULT_PROMPT
+from stillruns.model.evidence import Ref, parse_ref
 from stillruns.model.once_result import OnceResult
 from stillruns.model.spec import Timeouts
 from stillruns.model.trial import TrialRecord
-from stillruns.normalise.logs.reader import lines, visible
 from stillruns.redact.environment import listed
 from stillruns.store.ids import run_id, spec_digest
 from stillruns.store.store import Store
 from stillruns.store.view import encode_trial
 
-PROMPT = "List three facts about the sea."
 _LOOPBACK = {
     **dict.fromkeys(("127.0.0.1", "localhost", "0.0.0.0"), "127.0.0.1"),  # noqa: S104
     **dict.fromkeys(("::1", "::", "[::1]", "[::]"), "::1"),
@@ -158,7 +157,7 @@ def _ask(command: UserCommand, tell: Tell) -> Ask | None:
                 "stop it, or give the command another --port"
             ) from error
     body: dict[str, object] = {
-        "prompt": PROMPT,
+        "prompt": DEFAULT_PROMPT,
         "n_predict": 16,
         "temperature": 0,
         "seed": 1,
@@ -192,13 +191,7 @@ def _until_stopped() -> Iterator[threading.Event]:
 
 
 def _excerpts(store: Store, record: TrialRecord, refs: tuple[Ref, ...]) -> dict[str, str]:
-    """The lines that the verdict rests on."""
+    """The lines of its log that the verdict rests on, from the top down."""
     log = reading.log_of(record)
-    wanted = {int(ref.rsplit("L", 1)[1]): ref for ref in refs if log and ref.startswith(f"{log.id}:L")}
-    if log is None or not wanted:
-        return {}
-    return {
-        wanted[line.number]: visible(line.text)
-        for line in lines(store.read_blob(log.sha256), log.cut)
-        if line.number in wanted
-    }
+    mine = [ref for ref in refs if log and ref.startswith(f"{log.id}:L")]
+    return reading.excerpts(store, record, sorted(mine, key=lambda ref: parse_ref(ref)[1] or 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from stillruns.model.server_facts import ServerFacts
 from stillruns.model.trial import TrialRecord
 from stillruns.normalise import answer
 from stillruns.normalise.logs import llama_cpp
+from stillruns.normalise.logs.reader import lines, visible
 from stillruns.store.store import Store
 
 Parsed = TypeVar("Parsed")
@@ -82,3 +83,21 @@ def _guarded(parse: Callable[[], Parsed | Absence], what: str, faults: list[str]
             f"the parser of {what} failed: {type(error).__name__}: {error}",
             "please report this with the trial's evidence",
         )
+
+
+def excerpts(store: Store, record: TrialRecord, refs: Iterable[str]) -> dict[str, str]:
+    """The text of each line that a ref names, in the order of the refs; each source is read once. Safe to print."""
+    refs = list(refs)
+    wanted: dict[str, dict[int, str]] = {}
+    for ref in refs:
+        source, line, _, _ = parse_ref(ref)
+        if line is not None:
+            wanted.setdefault(source, {})[line] = ref
+    texts: dict[str, str] = {}
+    for evidence in record.evidence:
+        numbers = wanted.get(evidence.id)
+        if numbers:
+            for found in lines(store.read_blob(evidence.sha256), evidence.cut):
+                if found.number in numbers:
+                    texts[numbers[found.number]] = visible(found.text)
+    return {ref: texts[ref] for ref in refs if ref in texts}

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from stillruns.errors import UsageError
 from stillruns.lab import importing, judging, once, reading, studying
-from stillruns.model.evidence import parse_ref
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
 from stillruns.normalise.logs.reader import lines, visible
@@ -40,7 +39,7 @@ def find(store: Store, name: str) -> Shown:
     return Shown(
         record,
         verdict,
-        _excerpts(store, record, refs),
+        reading.excerpts(store, record, refs),
         {e.id: str(store.blob_path(e.sha256)) for e in record.evidence},
     )
 
@@ -116,20 +115,3 @@ def _refs(verdict: TrialVerdict) -> list[str]:
     for factor in verdict.applied.factors.values():
         refs += factor.refs
     return [ref for ref in refs if ref]
-
-
-def _excerpts(store: Store, record: TrialRecord, refs: list[str]) -> dict[str, str]:
-    """The text of each line ref, read once a source."""
-    wanted: dict[str, dict[int, str]] = {}
-    for ref in refs:
-        source, line, _, _ = parse_ref(ref)
-        if line is not None:
-            wanted.setdefault(source, {})[line] = ref
-    texts: dict[str, str] = {}
-    for evidence in record.evidence:
-        numbers = wanted.get(evidence.id)
-        if numbers:
-            for found in lines(store.read_blob(evidence.sha256), evidence.cut):
-                if found.number in numbers:
-                    texts[numbers[found.number]] = visible(found.text)
-    return {ref: texts[ref] for ref in refs if ref in texts}
