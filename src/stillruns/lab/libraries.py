@@ -12,10 +12,11 @@ from stillruns.collect.tree import Tree
 from stillruns.lab.probing import Guard
 from stillruns.model.absence import Absence
 from stillruns.model.code_object import CodeObjects
+from stillruns.model.hip_runtime import HipRuntime
 from stillruns.model.kernel_library import KernelLibrary
 from stillruns.model.machine import BackendLibrary, Environment, RuntimeInstall
 from stillruns.model.raw import Collected
-from stillruns.normalise import code_objects, linking
+from stillruns.normalise import code_objects, hip_runtime, linking
 from stillruns.normalise import kernel_library as library_facts
 
 _DEVICE_CODE = ("rocm", "cuda")
@@ -29,6 +30,7 @@ class Libraries:
         """`folders` is what the probe of runtimes brought (ld.so.conf is in it)."""
         self.tree, self.guard = tree, guard
         self.code: dict[str, CodeObjects | Absence] = {}
+        self.hip: dict[str, HipRuntime | Absence] = {}
         self._configured = linking.configured(folders)
         self._environments = environments
         self._found: dict[str, str] = {}
@@ -76,7 +78,16 @@ class Libraries:
                 deeper = self.scan(path)
                 if isinstance(deeper, CodeObjects):
                     links = {**self._needs(deeper, path.rpartition("/")[0], brought), **links}
+        for soname, path in links.items():
+            if path and soname.startswith("libamdhip64.so") and path not in self.hip:
+                self.hip[path] = self.guard.run(path, lambda path=path: self._hip(path))  # type: ignore[misc]
         return dataclasses.replace(backend, links=links)
+
+    def _hip(self, path: str) -> HipRuntime | Absence:
+        with self.tree.ranges(path) as source:
+            if isinstance(source, Absence):
+                return source
+            return hip_runtime.read(source.read_at, source.size, path, source.ref())
 
     def _needs(self, code: CodeObjects, folder: str, brought: Sequence[str]) -> dict[str, str]:
         return linking.resolve(code.linking, folder, self._library_path(), self._configured, self._find, brought)

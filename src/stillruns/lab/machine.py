@@ -126,6 +126,7 @@ def read_machine(tree: Tree, commands: Commands, asked: Asked) -> Reading:
         runtimes=found,
         environments=around,
         code=libraries.code,
+        hip=libraries.hip,
         libraries=libraries.folders(found, closely),
         sources=tuple(_source(*source) for source in asked.sources),
         model=_model(asked.model) if asked.model else "",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from stillruns.model.absence import Absence
 from stillruns.model.card import Card, KfdNode
 from stillruns.model.code_object import CodeObjects
+from stillruns.model.hip_runtime import HipRuntime
 from stillruns.model.kernel_library import KernelLibrary
 from stillruns.model.raw import Cite
 from stillruns.model.source_build import SourceBuild
@@ -256,3 +257,4 @@ class Machine:
     runs: tuple[RunEvidence, ...] | None = None
     tools: tuple[Tool, ...] = ()
     model: str = ""
+    hip: dict[str, HipRuntime | Absence] = field(default_factory=dict)

@@ -25,10 +25,15 @@ def judge(view: PathView) -> Gate | None:
     if state is None:
         return view.unknown(LAYER, "the driver shows no sensors of this card", AbsenceReason.NOT_COLLECTED)
     if state.asleep:
-        return view.gate(LAYER, GateStatus.ALLOW, "the card sleeps and was not woken for its sensors")
+        return view.unknown(
+            LAYER, "the card sleeps and was not woken for its sensors; ask again while it works",
+            AbsenceReason.NOT_COLLECTED,
+        )  # fmt: skip
     problems = list(_problems(state))
     events = [event for event in view.events(LAYER) if event.severity == "warn"]
     problems += [(event.text, event.cite, "check-hardware-faults") for event in events[:2]]
+    if not problems and not _summary(state):
+        return view.unknown(LAYER, "the driver shows no sensors of this card", AbsenceReason.NOT_COLLECTED)
     if not problems:
         return view.gate(LAYER, GateStatus.ALLOW, _summary(state), *list(state.cites.values())[:3])
     return view.gate(
@@ -65,4 +70,4 @@ def _summary(state: CardState) -> str:
         parts.append(f"cap {state.power_cap:.0f} W")
     if state.errors:
         parts.append("no memory errors counted")
-    return ", ".join(parts) or "nothing odd"
+    return ", ".join(parts)

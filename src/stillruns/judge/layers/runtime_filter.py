@@ -136,9 +136,12 @@ def _linked(view: PathView) -> KernelLibrary | None:
 
 
 def _integrated(view: PathView, rule: RuntimeGate, cite: Cite) -> Gate | None:
-    integrated = view.card.integrated if view.card else bool(view.info and view.info.kind == "APU")
-    if not integrated or view.backend is Backend.CUDA:
+    integrated = view.card.integrated if view.card else view.info.kind == "APU" if view.info else None
+    if integrated is False or view.backend is Backend.CUDA:
         return None
+    if integrated is None:
+        text = f"whether the GPU is an integrated one is not known, and {rule.text}"
+        return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, cite)
     allowed = view.variable("OLLAMA_IGPU_ENABLE")
     if rule.id == "ollama-integrated-2" and allowed and allowed[0] not in ("", "0", "false"):
         return view.gate(LAYER, GateStatus.ALLOW, "OLLAMA_IGPU_ENABLE lets integrated GPUs in", cite)

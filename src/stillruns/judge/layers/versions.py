@@ -48,6 +48,9 @@ def judge(view: PathView) -> Gate | None:
         return view.unknown(
             LAYER, f"nothing of the {view.backend.value} stack was found", AbsenceReason.NOT_INSTALLED
         )
+    unread = _unread(view)
+    if unread:
+        return view.unknown(LAYER, f"{unread}{tail}", AbsenceReason.NOT_COLLECTED)
     links = _links(libraries[0][1]) if libraries else ""
     mixed = _mixed(view)
     text = "; ".join(filter(None, (links, found and f"here: {found}"))) or "the runtime brings its own libraries"
@@ -59,6 +62,15 @@ def judge(view: PathView) -> Gate | None:
                 "links", workarounds=("one-rocm-version",),
         )  # fmt: skip
     return view.gate(LAYER, GateStatus.ALLOW, text, *evidence)
+
+
+def _unread(view: PathView) -> str:
+    """Why no backend library's needs are known; empty where one's are."""
+    dark = [library.path for _, library in view.backend_libraries if view.code(library.path) is None]
+    if not dark or len(dark) < len(view.backend_libraries):
+        return ""
+    why = view.machine.code.get(dark[0])
+    return f"what {dark[0]} links is not known: {why.detail if isinstance(why, Absence) else 'it was not read'}"
 
 
 def _unresolved(library: BackendLibrary) -> list[str]:
