@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stillruns.judge.path_view import PathView, matches
 from stillruns.model.absence import Absence
@@ -31,6 +32,13 @@ class Fit:
     doubt: str = ""
 
 
+class CudaFit(NamedTuple):
+    """Under which condition code runs on a capability, and why it is not known whether it does (empty: none)."""
+
+    condition: str = ""
+    doubt: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """What the HIP runtime does not know: `firm` where a source or its own bytes say so, else it is not decided."""
@@ -43,7 +51,7 @@ def fitting(view: PathView, code: CodeObjects) -> list[Fit]:
     """Entries that run on the target: the certain, unconditional and exact ones first."""
     assert view.target is not None
     if view.backend is Backend.CUDA:
-        found = [fit for entry in code.targets if (fit := _cuda(entry, view.processor)) is not None]
+        found = [Fit(e, *fit) for e in code.targets if (fit := cuda_fit(e.target, view.processor)) is not None]
         return sorted(found, key=lambda fit: (bool(fit.doubt), bool(fit.condition)))
     found = []
     for entry in code.targets:
@@ -53,33 +61,33 @@ def fitting(view: PathView, code: CodeObjects) -> list[Fit]:
     return sorted(found, key=lambda fit: (bool(fit.condition), fit.entry.processor != view.processor))
 
 
-def _cuda(entry: CodeTarget, processor: str) -> Fit | None:
+def cuda_fit(built_for: str, processor: str) -> CudaFit | None:
     """Machine code runs on its own major with an equal or higher minor, PTX on anything newer; `a` binds code to that
-    very capability, `f` to its family (the words of `ptxas --help`, CUDA 13.0.88)."""
-    kind, _, number = entry.target.partition(":")[0].partition("_")
+    very capability, `f` to its family (the words of `ptxas --help`, CUDA 13.0.88). None where it does not run."""
+    kind, _, number = built_for.partition(":")[0].partition("_")
     letter = number[-1:] if number[-1:].isalpha() else ""
     mine = processor.partition("_")[2].rstrip("af")
     number = number.removesuffix(letter)
     if kind not in ("sm", "compute") or not number.isdigit() or not mine.isdigit():
-        return Fit(entry) if entry.target == processor else None
+        return CudaFit() if built_for == processor else None
     built, has = int(number), int(mine)
     note = "as PTX, compiled at the first start" if kind == "compute" else ""
     if built == has:
-        return Fit(entry, note)
+        return CudaFit(note)
     if letter == "a" or built > has:
         return None
     if letter == "f":
         if built // 10 != has // 10:
             return None
         family = next((f for f in _FAMILIES if built in f), ())
-        return Fit(entry, note) if has in family else Fit(entry, note, f"whether sm_{has} is of sm_{built}'s family")
+        return CudaFit(note) if has in family else CudaFit(note, f"whether sm_{has} is of sm_{built}'s family")
     if kind == "compute":
-        return Fit(entry, note)
+        return CudaFit(note)
     if built // 10 != has // 10:
         return None
     if _JETSON & {built, has}:
-        return Fit(entry, doubt=f"whether code for sm_{built} runs on sm_{has} (one of them is Jetson's)")
-    return Fit(entry)
+        return CudaFit(doubt=f"whether code for sm_{built} runs on sm_{has} (one of them is Jetson's)")
+    return CudaFit()
 
 
 def limits(view: PathView, library: BackendLibrary, code: CodeObjects, entry: CodeTarget) -> Iterator[Limit]:
