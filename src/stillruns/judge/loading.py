@@ -100,6 +100,9 @@ def limits(view: PathView, library: BackendLibrary, code: CodeObjects, entry: Co
     version = (runtime.version if runtime else "") or soname.rpartition(".so.")[2]
     name = f"libamdhip64 {version}"
     yield from _compressed(name, version, runtime, found, tuple(code.compressed))
+    for opened, place in library.opens.items():
+        if code.compressed and not place:
+            yield Limit(f"{name} decompresses with {opened}, which the loader would not find", firm=True)
     if entry.processor.endswith("-generic"):
         yield from _generic(name, version, runtime, entry.processor)
     elif not (runtime and runtime.generic):

@@ -162,12 +162,15 @@ class Nvidia:
 
 @dataclass(frozen=True, slots=True)
 class BackendLibrary:
-    """A runtime's library of one backend: `path`, and what it links or would load (soname -> path, empty where
-    nothing answers)."""
+    """A runtime's library of one backend: `path`, and what it links (soname -> path, empty where nothing answers).
+    `opens` are names that its HIP runtime opens when it needs them (dlopen), `uncached` those that lie in a folder of
+    ld.so.conf and not in the loader's cache (soname -> folder)."""
 
     backend: str
     path: str
     links: dict[str, str] = field(default_factory=dict)
+    opens: dict[str, str] = field(default_factory=dict)
+    uncached: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +190,24 @@ class RuntimeInstall:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Variables of one process, unit or shell. `serving` is True when a model server reads them."""
+    """Variables of one process, unit or shell. `serving` is True when a model server reads them.
+
+    Of a process: `pid`, `program` (its executable's real path, empty where it is not shown), `gids` (all its groups)
+    and `readable` (False where another user's process hides its environment), `container` the kind of
+    container that it runs in (empty: none seen). `unit` is a unit's name; `user` a name or, of a process, a number.
+    """
 
     owner: str
     serving: bool
     variables: dict[str, str]
     cite: Cite
     user: str = ""
+    pid: int | None = None
+    program: str = ""
+    gids: tuple[int, ...] = ()
+    readable: bool = True
+    unit: str = ""
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +246,8 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine as far as it was read; an absence says why a part is missing."""
+    """A machine as far as it was read; an absence says why a part is missing. `engines` are the container engines
+    that are here, `remarks` what two sources said differently."""
 
     name: str
     live: bool
@@ -257,4 +272,6 @@ class Machine:
     runs: tuple[RunEvidence, ...] | None = None
     tools: tuple[Tool, ...] = ()
     model: str = ""
+    engines: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     hip: dict[str, HipRuntime | Absence] = field(default_factory=dict)

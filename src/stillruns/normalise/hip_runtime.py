@@ -21,6 +21,9 @@ _GENERIC = re.compile(rb"\bgfx\d+(?:-\d+)?-generic(?=\0)")
 """Names of ISAs in rocclr's table of devices; the first without features stands for all."""
 
 
+_COMGR = re.compile(rb"(?<=\0)libamd_comgr\.so\.\d+(?=\0)")
+
+
 def read(read_at: ReadAt, size: int, path: str, ref: FileRef | None = None) -> HipRuntime | Absence:
     """The facts of the library at `path` (its real name tells the version); an absence where it is no ELF file."""
     try:
@@ -30,13 +33,16 @@ def read(read_at: ReadAt, size: int, path: str, ref: FileRef | None = None) -> H
     data = next((s for s in file.sections if s.name == ".rodata" and s.type != elf.NOBITS), None)
     if data is None:
         return Absence(AbsenceReason.UNPARSABLE, f"{path} has no read-only data to look at")
-    compressed, generic = False, set[str]()
+    compressed, generic, opens = False, set[str](), set[str]()
     end = min(data.offset + min(data.size, _LARGEST), size)
     for start in range(data.offset, end, _STEP):
         part = read_at(start, min(_STEP + _OVERLAP, end - start))
         compressed = compressed or _COMPRESSED.search(part) is not None
+        opens |= {found.decode("ascii") for found in _COMGR.findall(part)}
         generic |= {found.decode("ascii") for found in _GENERIC.findall(part)}
-    return HipRuntime(ref or FileRef(path, size), version_of(path), compressed, tuple(sorted(generic)))
+    return HipRuntime(
+        ref or FileRef(path, size), version_of(path), compressed, tuple(sorted(generic)), tuple(sorted(opens))
+    )
 
 
 def version_of(path: str) -> str:
