@@ -50,7 +50,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=["overhead", "memory", "autopsy", "start-up", "sequential"])
     parser.add_argument("--pairs", type=int, default=12, help="pairs of a bare and a supervised trial")
-    parser.add_argument("--backend", default="cpu", help="where the overhead part's servers compute: cpu, cuda, vulkan")
+    parser.add_argument(
+        "--backend", default="cpu", help="where the overhead part's servers compute: cpu, cuda, vulkan"
+    )
     parser.add_argument("--trials", type=int, default=10_000, help="trials in the store for the memory part")
     asked = parser.parse_args()
     print(f"{os.uname().machine}, {os.cpu_count()} processors, load average {os.getloadavg()[0]:.2f}")
