@@ -23,6 +23,8 @@ CLIENT = "Warning: could not connect to a running Ollama instance\nWarning: clie
         ("ollama", CLIENT, "0.17.5", ""),
         ("ollama", "ollama version is 0.12.3\nWarning: client version is 0.30.2\n", "0.12.3", "0.30.2"),
         ("llama.cpp", "version: 10092 (0badc0de)\nbuilt with GNU 14.2 for Linux x86_64\n", "b10092", ""),
+        ("llama.cpp", "version: 0.1.0-dev (build 11434, commit 0badc0d)\n", "b11434", ""),
+        ("llama.cpp", "version: 1 (0badc0de)\n", "", ""),
         ("llama.cpp", "error: unknown argument\n", "", ""),
         ("ollama", "", "", ""),
     ],

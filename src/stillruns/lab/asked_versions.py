@@ -16,7 +16,8 @@ TIMEOUT = 10.0
 
 _OLLAMA = re.compile(r"^ollama version is (\S+)", re.MULTILINE)
 _CLIENT = re.compile(r"client version is (\S+)")
-_LLAMA = re.compile(r"^version: (\d+) \(", re.MULTILINE)
+_LLAMA = re.compile(r"^version: (?:(\d+) \(|\S+ \(build (\d+),)", re.MULTILINE)
+"""`version: 10092 (3ce7da2)`; since 0.1 `version: 0.1.0 (build 11434, commit ...)`. A clone of one commit says 1."""
 
 
 def ask(machine: Machine, environ: Mapping[str, str]) -> tuple[tuple[RuntimeInstall, ...], list[str]]:
@@ -67,7 +68,8 @@ def parse(text: str, runtime: str, program: str) -> tuple[str, str]:
     """(version, note) of a program's own words; empty where it says none."""
     if runtime != "ollama":
         build = _LLAMA.search(text)
-        return (f"b{build[1]}", "") if build else ("", "")
+        number = int(build[1] or build[2]) if build else 0
+        return (f"b{number}", "") if number > 1 else ("", "")
     server, client = _OLLAMA.search(text), _CLIENT.search(text)
     if server and client and server[1] != client[1]:
         return server[1], f"the Ollama that serves is {server[1]}, {program} itself is {client[1]}"

@@ -150,14 +150,31 @@ class Vulkan:
 
 
 @dataclass(frozen=True, slots=True)
+class NvidiaState:
+    """What nvidia-smi says of one card: `throttle` is the mask of reasons for low clocks, temperature in degrees,
+    power in watts, `uncorrected` memory errors since the driver started, memory in MiB; None where it says [N/A]."""
+
+    throttle: int | None
+    temperature: int | None
+    power: float | None
+    power_limit: float | None
+    uncorrected: int | None
+    memory: int | None
+    cite: Cite
+
+
+@dataclass(frozen=True, slots=True)
 class Nvidia:
-    """The NVIDIA driver: version, model names by PCI address, and device nodes that are there."""
+    """The NVIDIA driver: version, model names by PCI address, and device nodes that are there. `minors` are the
+    numbers of /dev/nvidiaN by address, `states` what nvidia-smi says, by address (empty where it was not run)."""
 
     driver: str
     models: dict[str, str]
     nodes: tuple[str, ...]
     library: str
     cite: Cite
+    minors: dict[str, int] = field(default_factory=dict)
+    states: dict[str, NvidiaState] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,9 @@ def _wanted(view: PathView) -> tuple[str, ...]:
     if view.backend is Backend.ROCM:
         return tuple(filter(None, ("/dev/kfd", render)))
     if view.card.vendor == 0x10DE and view.card.pci and view.card.pci.driver in ("nvidia", ""):
-        return ("/dev/nvidiactl", "/dev/nvidia0")
+        driver = view.machine.nvidia
+        minor = None if isinstance(driver, Absence) else driver.minors.get(view.card.address)
+        return ("/dev/nvidiactl",) if minor is None else ("/dev/nvidiactl", f"/dev/nvidia{minor}")
     return (render,) if render else ()
 
 
