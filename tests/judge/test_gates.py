@@ -377,6 +377,7 @@ class TestEnvironment:
         """ROCR's empty mask hides all, HIP's counts as unset."""
         assert self.verdict(root, ROCR_VISIBLE_DEVICES="")[0] is BLOCK
         assert self.verdict(root, HIP_VISIBLE_DEVICES="")[0] is ALLOW
+        assert self.verdict(root, path="vulkan", GGML_VK_VISIBLE_DEVICES="")[0] is BLOCK
 
     def test_masks_that_cancel_out(self, root: Path) -> None:
         """HIP counts what ROCR left: 0 then 1 leaves nothing."""
@@ -394,9 +395,49 @@ class TestEnvironment:
         assert self.verdict(root, HSA_OVERRIDE_GFX_VERSION="9.0.10")[0] is BLOCK  # gfx90a: no code here
         status, reason = self.verdict(root, "gfx906", "gfx90a", HSA_OVERRIDE_GFX_VERSION="9.0.10")
         assert status is BLOCK and "gfx90a" in reason and "another instruction set" in reason
-        assert self.verdict(root, "gfx906", "gfx900", HSA_OVERRIDE_GFX_VERSION="9.0.0")[0] is PARTIAL
+        status, reason = self.verdict(root, "gfx906", "gfx900", HSA_OVERRIDE_GFX_VERSION="9.0.0")
+        assert status is PARTIAL and "not known to be compatible" in reason
         assert self.verdict(root, HSA_OVERRIDE_GFX_VERSION="gfx906")[0] is BLOCK
         assert "does not exist" in self.verdict(root, HSA_OVERRIDE_GFX_VERSION="9.9.9")[1]
+
+    def test_neighbour(self, tmp_path: Path) -> None:
+        """A 6700 XT as gfx1030: files are judged by what the runtime sees, the path is open, and the card keeps its
+        name. Without the override the same files stop it, and the override is the first advice."""
+        sysroots.node(tmp_path, 0)
+        sysroots.node(tmp_path, 1, simd_count=80, gfx_target_version=100301, vendor_id=0x1002, device_id=0x73DF,
+                      location_id=0x400, drm_render_minor=128)  # fmt: skip
+        sysroots.card(tmp_path, device=0x73DF)
+        machine = machines.with_runtime(machines.of(tmp_path), "gfx1030", library_target="gfx1030")
+        plain = machines.judged(machine)
+        assert machines.path(plain, "rocm").status is PathStatus.STOPPED
+        assert plain.advice[0].text.startswith("set HSA_OVERRIDE_GFX_VERSION=10.3.0")
+        assert plain.advice[0].workarounds[0] == "override-gfx-neighbour"
+        for name in ("HSA_OVERRIDE_GFX_VERSION", "HSA_OVERRIDE_GFX_VERSION_1"):
+            matrix = machines.judged(machines.with_environment(machine, **{name: "10.3.0"}))
+            for layer in (Layer.CODE_OBJECTS, Layer.KERNEL_LIBRARIES, Layer.MODEL_NEEDS):
+                gate = machines.gate(matrix, layer)
+                assert gate.status is ALLOW and gate.target == "gfx1031" and "judged as gfx1030" in gate.reason
+            assert machines.gate(matrix, Layer.ENVIRONMENT).status is PARTIAL
+            assert machines.path(matrix, "rocm").status is PathStatus.OPEN
+
+    def test_more_instructions_than_the_card_has(self, tmp_path: Path) -> None:
+        """gfx906 adds dot products to gfx900, though one generic target serves both: a Vega 56 as gfx906 may die. Its
+        own code is here, so the advice is to take the override away."""
+        sysroots.node(tmp_path, 0)
+        sysroots.node(tmp_path, 1, simd_count=224, gfx_target_version=90000, vendor_id=0x1002, device_id=0x687F,
+                      location_id=0x400, drm_render_minor=128)  # fmt: skip
+        sysroots.card(tmp_path, device=0x687F)
+        machine = machines.with_runtime(machines.of(tmp_path), "gfx900", "gfx906")
+        matrix = machines.judged(machines.with_environment(machine, HSA_OVERRIDE_GFX_VERSION="9.0.6"))
+        gate = machines.gate(matrix, Layer.ENVIRONMENT)
+        assert gate.status is PARTIAL and "illegal instructions" in gate.reason
+        assert matrix.advice[0].text.startswith("remove HSA_OVERRIDE_GFX_VERSION")
+
+    def test_advice_fits_the_target(self, root: Path) -> None:
+        """Packages that carry no gfx1031 are not advised for it."""
+        matrix = machines.judged(machines.with_runtime(machines.of(root), "gfx1100"), "gfx1031")
+        assert machines.gate(matrix, Layer.CODE_OBJECTS).status is BLOCK
+        assert all("debian-rocm-packages" not in entry.workarounds for entry in matrix.advice)
 
     def test_suffix_counts_nodes(self, root: Path) -> None:
         """_0 is the CPU here; the card is node 1."""
@@ -493,6 +534,31 @@ class TestOthers:
         machine = dataclasses.replace(machines.with_runtime(machines.of(root), "gfx906"), inits=(init,))
         gate = machines.gate(machines.judged(machine), Layer.DEVICE_INIT)
         assert gate.status is BLOCK and "rocBLAS error" in gate.reason
+
+    def test_device_init_of_several(self, root: Path) -> None:
+        """A list names devices and no slots: with one name for two cards neither is called good, with two both are;
+        where another maker's card is all that is listed, ours are left out."""
+        sysroots.mi50(root, 2, "0000:0a:00.0", 129)
+        machine = machines.with_runtime(machines.of(root), "gfx906")
+        name = "AMD Radeon VII (16368 MiB, 16320 MiB free)"
+        for listed, status in (((name,), PARTIAL), ((name, name), ALLOW), (("NVIDIA GeForce GTX 1080",), BLOCK)):
+            devices = tuple(f"ROCm{index}: {text}" for index, text in enumerate(listed))
+            inits = (DeviceInit("llama-server", "rocm", True, devices, "", Cite("x")),)
+            matrix = machines.judged(dataclasses.replace(machine, inits=inits))
+            for device in ("0000:04:00.0", "0000:0a:00.0"):
+                assert machines.gate(matrix, Layer.DEVICE_INIT, device=device).status is status
+
+    def test_execution_of_several(self, root: Path) -> None:
+        """Trials on one of two cards open no path of the other that something stops; nor do trials that name no
+        target where several cards could have run them."""
+        sysroots.mi50(root, 2, "0000:0a:00.0", 129)
+        machine = machines.with_runtime(machines.of(root), "gfx1030")
+        runs = (RunEvidence("rocm", "gfx906", 6, 0, "r", ""), RunEvidence("vulkan", "", 6, 0, "r", ""))
+        matrix = machines.judged(dataclasses.replace(machine, runs=runs))
+        gate = machines.gate(matrix, Layer.EXECUTION)
+        assert gate.status is PARTIAL and "which of 2 cards" in gate.reason
+        assert machines.path(matrix, "rocm").status is PathStatus.STOPPED
+        assert machines.gate(matrix, Layer.EXECUTION, "vulkan").status is PARTIAL
 
     def test_unresolved_library(self, root: Path) -> None:
         """A library that the loader would not find is named with the file that needs it."""

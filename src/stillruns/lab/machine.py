@@ -34,14 +34,16 @@ from stillruns.formats import gguf
 from stillruns.lab.libraries import Libraries
 from stillruns.lab.probing import Guard
 from stillruns.model.absence import Absence
-from stillruns.model.machine import Machine
+from stillruns.model.card import Card
+from stillruns.model.machine import Environment, Machine
 from stillruns.model.source_build import SourceBuild
+from stillruns.model.target import from_override
 from stillruns.normalise import amdgpu as amdgpu_facts
 from stillruns.normalise import cards as card_facts
 from stillruns.normalise import container as container_facts
 from stillruns.normalise import cuda as cuda_facts
 from stillruns.normalise import drm as drm_facts
-from stillruns.normalise import environment as environment_facts
+from stillruns.normalise import environment as around_onefacts
 from stillruns.normalise import firmware as firmware_facts
 from stillruns.normalise import host_cpu as cpu_facts
 from stillruns.normalise import kernel as kernel_facts
@@ -98,15 +100,14 @@ def read_machine(tree: Tree, commands: Commands, asked: Asked) -> Reading:
         known,
     )
     pieces = _or_empty(ask("package databases", lambda: rocm_facts.parse(rocm.collect(tree, commands))))
-    around = _or_empty(ask("environments", lambda: environment_facts.parse(environment.collect(tree, commands))))
+    around = _or_empty(ask("environments", lambda: around_onefacts.parse(environment.collect(tree, commands))))
     folders = runtimes.collect(tree, commands, asked.runtimes)
     found = _or_empty(ask("runtimes", lambda: runtime_facts.parse(folders, pieces)))
     libraries = Libraries(tree, folders, around, guard)
     found = tuple(libraries.resolve(runtime) for runtime in found)
     box = ask("signs of a container", lambda: container_facts.parse(container.collect(tree, commands)))
     cpu = cpu_facts.parse(read(tree, "/proc/cpuinfo", 1 << 20).data or b"")
-    wanted = [card.processor for card in cards] + [asked.target.partition(":")[0]]
-    closely = tuple(dict.fromkeys(target for target in wanted if target.startswith("gfx")))
+    closely = _processors(cards, around, asked.target)
     has_amd = any(card.vendor == 0x1002 for card in cards)
     machine = Machine(
         name=tree.name,
@@ -131,6 +132,15 @@ def read_machine(tree: Tree, commands: Commands, asked: Asked) -> Reading:
         model=_model(asked.model) if asked.model else "",
     )
     return Reading(machine, guard)
+
+
+def _processors(cards: Sequence[Card], around: Sequence[Environment], target: str) -> tuple[str, ...]:
+    """The targets whose kernel files are read closely: the cards', the one asked for, and what overrides name."""
+    wanted = [card.processor for card in cards] + [target.partition(":")[0]]
+    for owner in around:
+        overrides = [v for name, v in owner.variables.items() if name.startswith("HSA_OVERRIDE_GFX_VERSION")]
+        wanted += [from_override(value) for value in overrides]
+    return tuple(dict.fromkeys(name for name in wanted if name.startswith("gfx")))
 
 
 def _or_empty(found: tuple[Found, ...] | Absence) -> tuple[Found, ...]:

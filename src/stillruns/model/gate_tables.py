@@ -138,3 +138,5 @@ class GateTables:
     gates: tuple[RuntimeGate, ...]
     events: tuple[KernelEventRule, ...]
     workarounds: dict[str, Workaround]
+    neighbours: dict[str, tuple[str, ...]]
+    """Target -> other targets whose code has no instruction that it lacks (an override may name them)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stillruns.judge import override
 from stillruns.judge.layers import kernel_libraries
 from stillruns.judge.path_view import PathView
 from stillruns.model.backend import Backend
@@ -25,6 +26,11 @@ def judge(view: PathView) -> Gate | None:
     """`allow` when everything that is needed is there or not needed, `partial` when only some models would run."""
     if view.target is None or view.backend is not Backend.ROCM:
         return None
+    seen = override.as_runtime_sees(view)
+    return override.told(_judge(seen), seen)
+
+
+def _judge(view: PathView) -> Gate:
     folder, _ = kernel_libraries.chosen(view)
     state = folder.of(view.processor).state if folder is not None else None
     tail = "; hipBLASLt does not matter to ggml" + _lt(view)
