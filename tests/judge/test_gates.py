@@ -9,10 +9,11 @@ import pytest
 
 import machines
 import sysroots
+from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.code_object import CodeTarget, Feature
 from stillruns.model.gate import GateStatus, Layer, PathStatus
 from stillruns.model.kernel_library import LibraryState
-from stillruns.model.machine import DeviceInit, Piece, RunEvidence
+from stillruns.model.machine import DeviceInit, Piece, RunEvidence, Vulkan, VulkanDevice
 from stillruns.model.raw import Cite
 
 ALLOW, BLOCK, PARTIAL, UNLISTED, UNKNOWN = (
@@ -237,7 +238,7 @@ class TestDriver:
         sysroots.node(tmp_path, 0)
         sysroots.card(tmp_path)
         sysroots.vulkan(tmp_path)
-        matrix = machines.judged(machines.of(tmp_path))
+        matrix = machines.judged(machines.with_runtime(machines.of(tmp_path), "gfx906"))
         assert machines.gate(matrix, Layer.KERNEL_DRIVER).status is BLOCK
         assert machines.gate(matrix, Layer.KERNEL_DRIVER, "vulkan").status is ALLOW
         assert machines.path(matrix, "vulkan").status is PathStatus.OPEN
@@ -476,6 +477,63 @@ class TestVulkan:
         assert matrix.targets == () and any("no GPU" in note for note in matrix.notes)
         assert not [g for g in matrix.gates if g.status is BLOCK and g.layer is not Layer.VULKAN]
 
+    def test_no_runtime(self, root: Path) -> None:
+        """A driver that no runtime here uses opens no path; the advice for a stopped ROCm says what is lacking."""
+        found = machines.with_runtime(machines.of(root), "gfx1100")
+        rocm = dataclasses.replace(found.runtimes[0], backends=found.runtimes[0].backends[:1])
+        matrix = machines.judged(dataclasses.replace(found, runtimes=(rocm,)))
+        assert machines.gate(matrix, Layer.VULKAN, "vulkan").status is ALLOW
+        assert machines.path(matrix, "vulkan").status is PathStatus.UNKNOWN
+        assert "no runtime with a vulkan backend" in machines.path(matrix, "vulkan").reason
+        assert any(entry.text.startswith("use a runtime with the Vulkan backend") for entry in matrix.advice)
+
+    def test_part_of_a_system(self, tmp_path: Path) -> None:
+        """A folder of unpacked packages has no C library either: what is not in it may be elsewhere, and nothing is
+        blocked for that. The same files beside a C library are a system, and block."""
+        sysroots.card(tmp_path)
+        for status in (UNKNOWN, BLOCK):
+            machine = machines.with_runtime(machines.of(tmp_path), "gfx906", links={"libhipblas.so.2": ""})
+            matrix = machines.judged(machine)
+            assert machines.gate(matrix, Layer.VULKAN, "vulkan").status is status
+            assert machines.gate(matrix, Layer.VERSIONS).status is status
+            pascal = machines.judged(machine, "sm_61")
+            assert machines.gate(pascal, Layer.VERSIONS, "cuda").status is status
+            sysroots.host(tmp_path)
+
+    def test_no_gpu_calls_for_no_driver(self, root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+        """Without a GPU nothing is advised to be installed; a board's GPU that is on no PCI bus is not denied, and
+        vulkaninfo decides."""
+        bare = tmp_path_factory.mktemp("bare")
+        sysroots.host(bare)
+        matrix = machines.judged(machines.of(bare))
+        assert machines.gate(matrix, Layer.VULKAN, "vulkan").status is UNKNOWN and matrix.advice == ()
+        sysroots.vulkan(bare, "broadcom_icd", "libvulkan_broadcom.so")
+        sysroots.vulkan(bare, "lvp_icd", "libvulkan_lvp.so")
+        machine = machines.of(bare)
+        assert machines.gate(machines.judged(machine), Layer.VULKAN, "vulkan").status is UNKNOWN
+        assert isinstance(machine.vulkan, Vulkan)
+        board = VulkanDevice("V3D 7.1", "INTEGRATED_GPU", "V3DV Mesa", "1.3", 0x14E4, 1, False, Cite("vulkaninfo"))
+        lavapipe = VulkanDevice("llvmpipe", "CPU", "llvmpipe", "1.4", 0x10005, 0, True, Cite("vulkaninfo"))
+        for devices, status in (((lavapipe, board), ALLOW), ((lavapipe,), BLOCK)):
+            told = dataclasses.replace(machine, vulkan=dataclasses.replace(machine.vulkan, devices=devices))
+            assert machines.gate(machines.judged(told), Layer.VULKAN, "vulkan").status is status
+
+    def test_vulkaninfo_disagrees(self, root: Path) -> None:
+        """A whole manifest, and vulkaninfo that lists no device: not allowed. One name for two cards: partial."""
+        sysroots.mi50(root, 2, "0000:0a:00.0", 129)
+        machine = machines.of(root)
+        assert isinstance(machine.vulkan, Vulkan)
+        none = Absence(AbsenceReason.UNPARSABLE, "vulkaninfo lists no device: ERROR_INCOMPATIBLE_DRIVER")
+        told = dataclasses.replace(machine, vulkan=dataclasses.replace(machine.vulkan, devices=none))
+        gate = machines.gate(machines.judged(told), Layer.VULKAN, "vulkan")
+        assert gate.status is UNKNOWN and "ERROR_INCOMPATIBLE_DRIVER" in gate.reason
+        card = VulkanDevice(
+            "AMD Radeon VII", "DISCRETE_GPU", "radv", "1.4", 0x1002, 0x66A1, False, Cite("vulkaninfo")
+        )
+        for listed, status in (((card,), PARTIAL), ((card, card), ALLOW)):
+            told = dataclasses.replace(machine, vulkan=dataclasses.replace(machine.vulkan, devices=listed))
+            assert machines.gate(machines.judged(told), Layer.VULKAN, "vulkan").status is status
+
     def test_library_gone(self, root: Path) -> None:
         """A manifest whose library is not there is no driver."""
         (root / "usr/lib/x86_64-linux-gnu/libvulkan_radeon.so").unlink()
@@ -515,6 +573,8 @@ class TestOthers:
         machine = machines.of(tmp_path)
         assert [card.target for card in machine.cards] == ["sm_61"]
         assert machines.gate(machines.judged(machine), Layer.SUPPORT, "cuda").status is UNLISTED
+        absent = machines.judged(machine, "sm_70")
+        assert [g.layer for g in absent.gates if g.layer is Layer.FIRMWARE] == []  # amdgpu's files are not for it
 
     def test_execution_decides(self, root: Path) -> None:
         """Trials that passed open a path whatever else says; none are never guessed."""

@@ -152,8 +152,19 @@ def conclude(view: PathView, gates: Sequence[Gate]) -> GatePath:
     if missing:
         text = f"nothing that was read stops it, but {_list(missing)} could not be decided"
         return GatePath(view.backend.value, view.shown, device, PathStatus.UNKNOWN, (), text)
+    if _no_runtime(view, status):
+        text = f"the driver is there, but no runtime with a {view.backend.value} backend was found here"
+        return GatePath(view.backend.value, view.shown, device, PathStatus.UNKNOWN, (), text)
     text = "open" if view.card or view.backend is Backend.CPU else "open, as far as files tell (no such card is here)"
     return GatePath(view.backend.value, view.shown, device, PathStatus.OPEN, (), text)
+
+
+def _no_runtime(view: PathView, status: dict[Layer, GateStatus]) -> bool:
+    """A path is a runtime's: a Vulkan driver that no runtime here uses opens none. (For ROCm and CUDA code objects
+    say so.)"""
+    if view.backend is not Backend.VULKAN or view.backend_libraries:
+        return False
+    return status.get(Layer.DEVICE_INIT) is not GateStatus.ALLOW
 
 
 def _list(layers: Sequence[Layer]) -> str:
@@ -163,8 +174,11 @@ def _list(layers: Sequence[Layer]) -> str:
 
 def advise(gates: Sequence[Gate], paths: Sequence[GatePath]) -> tuple[Advice, ...]:
     """At most five, the likeliest first; one text once, though several cards ask for it."""
+    whole = {(gate.target, gate.device) for gate in gates if gate.layer is Layer.VULKAN and gate.status in _GOOD}
     opened = {
-        (path.target, path.device) for path in paths if path.status is PathStatus.OPEN and path.path == "vulkan"
+        (path.target, path.device): path.status
+        for path in paths
+        if path.path == "vulkan" and path.status is not PathStatus.STOPPED and (path.target, path.device) in whole
     }
     found: dict[str, tuple[int, Gate]] = {}
     for gate in gates:
@@ -181,6 +195,8 @@ def advise(gates: Sequence[Gate], paths: Sequence[GatePath]) -> tuple[Advice, ..
     advice = [(gate.advice, gate.path, gate.layer, gate.workarounds) for gate in ranked]
     if stopped is not None:
         text = f"use the Vulkan backend on {stopped.target}: it is open where ROCm is stopped"
+        if opened[stopped.target, stopped.device] is not PathStatus.OPEN:
+            text = f"use a runtime with the Vulkan backend on {stopped.target}: its driver is there, ROCm is stopped"
         advice.insert(min(1, len(advice)), (text, "vulkan", Layer.VULKAN, ("prefer-vulkan",)))
     return tuple(Advice(rank, *parts) for rank, parts in enumerate(advice[:MOST_ADVICE], 1))
 

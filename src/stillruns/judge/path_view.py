@@ -82,6 +82,23 @@ class PathView:
             weight=weight,
         )
 
+    def lacking(
+        self,
+        layer: Layer,
+        reason: str,
+        *evidence: Cite | None,
+        advice: str,
+        weight: int,
+        workarounds: tuple[str, ...] = (),
+    ) -> Gate:
+        """Something needed is not there: `block` on a whole system, `unknown` in a tree that is a part of one."""
+        if self.machine.whole:
+            return self.gate(
+                layer, GateStatus.BLOCK, reason, *evidence, advice=advice, weight=weight, workarounds=workarounds
+            )
+        text = f"{reason}; this tree is no whole system (no C library is in it), so it may be elsewhere"
+        return self.unknown(layer, text, AbsenceReason.NOT_COLLECTED, *evidence)
+
     def _fits(self, name: str) -> bool:
         """Whether the catalogue has this workaround, and for this target."""
         found = self.tables.workarounds.get(name)

@@ -130,6 +130,7 @@ def read_machine(tree: Tree, commands: Commands, asked: Asked) -> Reading:
         libraries=libraries.folders(found, closely),
         sources=tuple(_source(*source) for source in asked.sources),
         model=_model(asked.model) if asked.model else "",
+        whole=libraries.whole(),
     )
     return Reading(machine, guard)
 

@@ -256,3 +256,5 @@ class Machine:
     runs: tuple[RunEvidence, ...] | None = None
     tools: tuple[Tool, ...] = ()
     model: str = ""
+    whole: bool = True
+    """Whether the tree is a whole system (it has a C library), so that what is not in it is not installed."""

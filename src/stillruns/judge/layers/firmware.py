@@ -34,7 +34,7 @@ version (gc_11_0_0_...)."""
 def judge(view: PathView) -> Gate | None:
     """`block` when a needed file is missing and the driver did not start, `allow` when it runs or all files are
     there."""
-    amd = view.card is None or view.card.vendor == 0x1002
+    amd = view.processor.startswith("gfx") if view.card is None else view.card.vendor == 0x1002
     if view.target is None or not amd or view.backend in (Backend.CPU, Backend.CUDA):
         return None
     memory = _memory(view)

@@ -29,15 +29,15 @@ def judge(view: PathView) -> Gate | None:
     if view.backend is Backend.CUDA:
         driver = view.machine.nvidia
         if isinstance(driver, Absence):
-            return view.gate(LAYER, GateStatus.BLOCK, driver.detail, weight=70, advice="install NVIDIA's driver")
+            return view.lacking(LAYER, driver.detail, weight=70, advice="install NVIDIA's driver")
     libraries = view.backend_libraries
     missing = [(library, soname) for _, library in libraries for soname in _unresolved(library)]
     found = _found(view)
     tail = f"; here: {found}" if found else ""
     if missing:
         library, soname = missing[0]
-        return view.gate(
-            LAYER, GateStatus.BLOCK, f"{library.path} needs {soname}, which the loader would not find{tail}",
+        return view.lacking(
+            LAYER, f"{library.path} needs {soname}, which the loader would not find{tail}",
             Cite(library.path, excerpt=f"NEEDED {soname}"), weight=82,
             advice=f"install the release that brings {soname}, or point LD_LIBRARY_PATH of the server at it",
             workarounds=("one-rocm-version",),
