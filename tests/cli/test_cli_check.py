@@ -26,9 +26,10 @@ def stillruns(*words: object, home: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture()
 def root(tmp_path: Path) -> Path:
-    """An MI50 that Vulkan can use."""
+    """An MI50 that Vulkan can use, and a runtime with that backend."""
     place = tmp_path / "root"
     sysroots.mi50(place)
+    sysroots.write(place, "usr/lib/x86_64-linux-gnu/ggml/backends0/libggml-vulkan.so", b"\x7fELF")
     sysroots.vulkan(place)
     sysroots.host(place)
     sysroots.nodes(place, "dev/kfd", "dev/dri/renderD128", mode=0o666)
@@ -117,7 +118,7 @@ def test_hostile_sysroot(root: Path, tmp_path: Path) -> None:
     sysroots.write(root, "var/log/kern.log", b"\xff" * (5 << 20))
     sysroots.write(root, "usr/lib/ollama/rocm/libggml-hip.so", b"\x7fELF" + b"\xff" * 10_000)
     done = stillruns("check", "--json", "--sysroot", root, home=tmp_path)
-    assert done.returncode == 0 and done.stderr == ""
+    assert done.returncode in (0, 1) and done.stderr == ""
     jsonschema.validate(json.loads(done.stdout), SCHEMA)
 
 
