@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import click
@@ -46,7 +47,8 @@ def command(
     live = found.machine.live and not no_exec
     matrix = found.matrix
     if not as_json:
-        emit_text(gates_text.text(matrix, evidence=evidence))
+        width = shutil.get_terminal_size((gates_text.WIDTH, 24)).columns
+        emit_text(gates_text.text(matrix, evidence=evidence, width=min(width, gates_text.WIDTH)))
     if live:
         before = matrix
         matrix = found.execute(checking.environ())

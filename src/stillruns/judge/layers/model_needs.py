@@ -51,7 +51,8 @@ def _judge(view: PathView) -> Gate:
     return view.gate(
         LAYER, status, f"{needs}; rocBLAS's kernels are {state.value}{tail}", _SOURCE,
         weight=30 if status is GateStatus.BLOCK else 0,
-        advice="use Vulkan, or force ggml's own kernels in a build of your own", workarounds=("force-mmq",),
+        advice="use Vulkan, or force ggml's own kernels in a build of your own",
+        workarounds=("force-mmq", "prefer-vulkan"),
     )  # fmt: skip
 
 
