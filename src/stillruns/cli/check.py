@@ -88,6 +88,8 @@ def _news(before: GateMatrix, after: GateMatrix) -> None:
 
 def _builds(target: str, as_json: bool) -> None:
     tables = checking.catalogue()
+    if target and not checking.is_amd(target):
+        raise UsageError(f"--builds knows AMD's targets, such as gfx906; {target!r} is none.")
     targets = [target.partition(":")[0]] if target else checking.targets_here()
     if not targets:
         raise UsageError("there is no AMD card here whose target is known; name one: --builds --target gfx906")

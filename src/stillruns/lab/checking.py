@@ -83,6 +83,12 @@ def catalogue() -> GateTables:
     return tables()
 
 
+def is_amd(target: str) -> bool:
+    """Whether a target id is one of AMD's, known to the catalogue or of its form."""
+    parsed = parse_target(target)
+    return parsed is not None and parsed.processor.startswith("gfx")
+
+
 def targets_here() -> list[str]:
     """Processors of this machine's AMD cards, as far as they are known."""
     reading = read_machine(FileTree(), NoCommands(), Asked())
