@@ -65,6 +65,7 @@ def knowledge_table() -> str:
         ("nvidia.toml", len(known.nvidia), "compute capabilities, last toolkit, last driver"),
         ("runtime_gates.toml", len(known.gates), "runtimes' own filters, by version"),
         ("kernel_events.toml", len(known.events), "lines of the kernel's log"),
+        ("firmware.toml", len(known.firmware), "names of firmware files by target"),
     ):
         rows.append(f"| `{name}` | {count} | {says} |")
     return "\n".join(rows)

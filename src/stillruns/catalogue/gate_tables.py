@@ -19,6 +19,7 @@ from stillruns.catalogue import load
 from stillruns.errors import CatalogueError
 from stillruns.model.gate import Layer
 from stillruns.model.gate_tables import (
+    FirmwareNames,
     GateTables,
     GpuName,
     KernelEventRule,
@@ -55,6 +56,7 @@ def tables() -> GateTables:
         nvidia=_nvidia(),
         gates=_gates(),
         events=_events(),
+        firmware=toml("firmware.toml", read("firmware.toml"), "chip", FirmwareNames),
         workarounds={workaround.id: workaround for workaround in load.workarounds()},
         neighbours=_neighbours(),
     )

@@ -264,6 +264,7 @@ def _notes(machine: Machine, target: str) -> list[str]:
             notes.append(
                 f"cards of {processor} differ: {', '.join(sorted(ids))}; code that fixes a feature runs on some"
             )
+    notes += machine.remarks
     for tool in machine.tools:
         notes += [f"{tool.name} says {topic} {value} for {tool.address}" for topic, value in tool.says.items()]
     return notes

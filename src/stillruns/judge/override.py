@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from stillruns.judge.path_view import PathView
+from stillruns.judge.serving import servers
 from stillruns.model.backend import Backend
 from stillruns.model.gate import Gate
 from stillruns.model.machine import Environment
@@ -44,8 +45,12 @@ def acting(view: PathView) -> Override | None:
 
 
 def as_runtime_sees(view: PathView) -> PathView:
-    """The path with the target that the HSA runtime reports; the same view where no override changes it."""
-    found = acting(view)
+    """The path with the target that the HSA runtime reports; the same view where no override changes it, or where
+    servers run that do not agree on one."""
+    every = [acting(server.seen(view)) for server in servers(view)]
+    found = every[0] if every else None
+    if len({entry.processor if entry else "" for entry in every}) > 1:
+        return view
     if found is None or view.target is None or found.processor in ("", view.processor):
         return view
     info = view.tables.targets.get(found.processor)

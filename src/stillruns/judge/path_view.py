@@ -122,12 +122,15 @@ class PathView:
             if event.layer == layer.value and (not event.address or event.address in mine)
         )
 
-    def variable(self, name: str) -> tuple[str, Environment] | None:
-        """A variable as the serving process sees it: servers and their units first, this shell last."""
-        for serving in (True, False):
-            for environment in self.machine.environments:
-                if environment.serving is serving and name in environment.variables:
-                    return environment.variables[name], environment
+    def variable(self, name: str, program: str = "") -> tuple[str, Environment] | None:
+        """A variable as the serving process sees it: servers and their units first, this shell last. With `program`
+        (`ollama`) only servers of that name count as serving, and a running one hides its unit and this shell."""
+        mine = [e for e in self.machine.environments if e.serving and program in e.owner]
+        running = [e for e in mine if e.pid is not None and e.readable]
+        rest = [e for e in self.machine.environments if not e.serving]
+        for environment in running if program and running else (*mine, *rest):
+            if name in environment.variables:
+                return environment.variables[name], environment
         return None
 
     def code(self, path: str) -> CodeObjects | None:

@@ -105,7 +105,8 @@ def read_machine(tree: Tree, commands: Commands, asked: Asked) -> Reading:
     found = _or_empty(ask("runtimes", lambda: runtime_facts.parse(folders, pieces)))
     libraries = Libraries(tree, folders, around, guard)
     found = tuple(libraries.resolve(runtime) for runtime in found)
-    box = ask("signs of a container", lambda: container_facts.parse(container.collect(tree, commands)))
+    signs = container.collect(tree, commands)
+    box = ask("signs of a container", lambda: container_facts.parse(signs))
     cpu = cpu_facts.parse(read(tree, "/proc/cpuinfo", 1 << 20).data or b"")
     closely = _processors(cards, around, asked.target)
     has_amd = any(card.vendor == 0x1002 for card in cards)
@@ -127,6 +128,8 @@ def read_machine(tree: Tree, commands: Commands, asked: Asked) -> Reading:
         runtimes=found,
         environments=around,
         code=libraries.code,
+        hip=libraries.hip,
+        engines=container_facts.engines(signs),
         libraries=libraries.folders(found, closely),
         sources=tuple(_source(*source) for source in asked.sources),
         model=_model(asked.model) if asked.model else "",

@@ -20,7 +20,7 @@ from stillruns.redact.environment import redact_environment
 from stillruns.redact.redactor import KEY_BYTES, Redactor
 from stillruns.redact.text import redact
 
-_BINARY_READS = re.compile(r"/(?:lib|usr|opt)/.*\.(?:so|ko|bin)")
+_BINARY_READS = re.compile(r"/(?:lib|usr|opt)/.*\.(?:so|ko|bin)|/etc/ld\.so\.cache\Z|/sys/.*/gpu_metrics\Z")
 
 
 @dataclass(frozen=True, slots=True)

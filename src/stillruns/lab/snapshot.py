@@ -218,7 +218,9 @@ def load(path: Path) -> Packed:
                     raise _refused(path, f"it holds more than {MOST_MEMBERS} members")
                 if not _MEMBER.match(member.name) or not member.isreg():
                     what = "" if member.isreg() else " as something else than a file"
-                    raise _refused(path, f"it holds {member.name[:80]!r}{what}, which no snapshot of this program has")
+                    raise _refused(
+                        path, f"it holds {member.name[:80]!r}{what}, which no snapshot of this program has"
+                    )
                 source = archive.extractfile(member)
                 data = source.read() if source else b""
                 if member.name == "snapshot.json":

@@ -6,6 +6,7 @@ import re
 
 from stillruns.judge import override
 from stillruns.judge.path_view import PathView, matches
+from stillruns.judge.serving import Server, servers
 from stillruns.model.absence import AbsenceReason
 from stillruns.model.backend import Backend
 from stillruns.model.card import Card
@@ -16,7 +17,7 @@ from stillruns.model.target import TargetId, TargetInfo, from_override
 LAYER = Layer.ENVIRONMENT
 DECIDES = (
     "ROCR_, HIP_, CUDA_VISIBLE_DEVICES, GPU_DEVICE_ORDINAL, GGML_VK_VISIBLE_DEVICES, HSA_OVERRIDE_GFX_VERSION(_n), "
-    "of the serving process and its unit first, of this shell last"
+    "of every serving process by itself (a server and its runners), of its unit where none runs, of this shell last"
 )
 
 _EMPTY_HIDES = ("ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
@@ -26,22 +27,53 @@ _HIP_MASKS = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL
 
 
 def judge(view: PathView) -> Gate | None:
-    """`block` when a mask hides the card or an override points at code that is not there."""
+    """`block` when a mask hides the card or an override points at code that is not there; `partial` when that holds
+    for some of several servers."""
     if view.target is None:
         return None
     if not view.machine.environments:
         return view.unknown(LAYER, "no environment was read", AbsenceReason.NOT_COLLECTED)
+    told = [(server, _of(server.seen(view), server)) for server in servers(view)]
+    hidden = [server for server, gate in told if gate.absent is AbsenceReason.NO_PERMISSION]
+    if len(told) == 1:
+        return told[0][1]
+    return _together(view, told, hidden)
+
+
+def _of(view: PathView, server: Server) -> Gate:
+    """The verdict on one server's own environment."""
+    if not server.readable:
+        text = f"{server.name}, whose environment is not readable; run once with sudo"
+        return view.unknown(LAYER, text, AbsenceReason.NO_PERMISSION, server.environments[0].cite)
     for check in (_masks, _overrides):
         gate = check(view)
         if gate is not None:
             return gate
-    owners = [environment.owner for environment in view.machine.environments if environment.serving]
-    hidden = [owner for owner in owners if "not readable" in owner]
-    if hidden:
-        return view.unknown(LAYER, f"{hidden[0]}; run once with sudo", AbsenceReason.NO_PERMISSION)
+    name = server.name if server.serving else "this shell"
+    return view.gate(LAYER, GateStatus.ALLOW, f"nothing in {name} hides or renames the card")
+
+
+def _together(view: PathView, told: list[tuple[Server, Gate]], hidden: list[Server]) -> Gate:
+    """Several servers: each is named, the strictest first; they block together only."""
+    rank = (GateStatus.BLOCK, GateStatus.PARTIAL, GateStatus.UNKNOWN, GateStatus.ALLOW)
+    gates = sorted((gate for _, gate in told), key=lambda gate: rank.index(gate.status))
+    statuses = {gate.status for gate in gates}
+    text = "; ".join(dict.fromkeys(gate.reason for gate in gates))
+    evidence = tuple(dict.fromkeys(cite for gate in gates for cite in gate.evidence))
+    if statuses == {GateStatus.BLOCK} or statuses == {GateStatus.ALLOW}:
+        status = gates[0].status
+    elif statuses & {GateStatus.BLOCK, GateStatus.PARTIAL}:
+        status = GateStatus.PARTIAL
+    else:
+        status = GateStatus.UNKNOWN
+    first = gates[0]
+    absent = None
+    if status is GateStatus.UNKNOWN:
+        absent = AbsenceReason.NO_PERMISSION if hidden else first.absent or AbsenceReason.NOT_COLLECTED
     return view.gate(
-        LAYER, GateStatus.ALLOW, f"nothing in {owners[0] if owners else 'this shell'} hides or renames the card"
-    )
+        LAYER, status, text, *evidence[:6], absent=absent, weight=first.weight, advice=first.advice,
+        workarounds=first.workarounds,
+    )  # fmt: skip
 
 
 def _masks(view: PathView) -> Gate | None:

@@ -37,6 +37,12 @@ def _judge(view: PathView) -> Gate:
     folder, how = chosen(view)
     if folder is None:
         return view.unknown(LAYER, how, AbsenceReason.NOT_INSTALLED)
+    if not view.backend_libraries:
+        states = {f.folder: f.of(view.processor).state for f in view.machine.libraries if f.library == "rocBLAS"}
+        if len(set(states.values())) > 1:
+            shown = ", ".join(f"{place}: {state.value}" for place, state in list(states.items())[:3])
+            text = f"no runtime here says which folder it uses, and they differ ({shown})"
+            return view.unknown(LAYER, text, AbsenceReason.NOT_INSTALLED)
     entry = folder.of(view.processor)
     gate = _of(view, folder, entry, how)
     if gate.status is GateStatus.ALLOW:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stillruns.judge import override
 from stillruns.judge.layers import kernel_libraries
 from stillruns.judge.path_view import PathView
+from stillruns.model.absence import AbsenceReason
 from stillruns.model.backend import Backend
 from stillruns.model.gate import Gate, GateStatus, Layer
 from stillruns.model.kernel_library import LibraryState
@@ -44,7 +45,8 @@ def _judge(view: PathView) -> Gate:
     else:
         needs = "quantised weights use ggml's own kernels, F16 and F32 products and attention without -fa use rocBLAS"
     if state is None:
-        return view.gate(LAYER, GateStatus.PARTIAL, needs + tail, _SOURCE)
+        text = f"{needs}; whether its kernels are there is not known{tail}"
+        return view.unknown(LAYER, text, AbsenceReason.NOT_INSTALLED, _SOURCE)
     if state in _THERE:
         return view.gate(LAYER, GateStatus.ALLOW, f"{needs}; rocBLAS's kernels are there{tail}", _SOURCE)
     status = GateStatus.BLOCK if view.processor in _ONLY_EXPERTS and kind != "moe quantised" else GateStatus.PARTIAL

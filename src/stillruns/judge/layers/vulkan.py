@@ -41,6 +41,9 @@ def judge(view: PathView) -> Gate | None:
     facts = view.machine.vulkan
     if isinstance(facts, Absence):
         return view.unknown(LAYER, facts.detail, facts.reason)
+    if view.card is not None and view.card.vendor not in _FITS:
+        text = f"which Vulkan driver fits a card of maker {view.card.vendor:04x} is not known"
+        return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, view.card.cite)
     vendor = view.card.vendor if view.card else 0x10DE if view.processor.startswith("sm_") else 0x1002
     if view.target is None and view.card is None:
         return _no_card(view, facts)
@@ -72,7 +75,7 @@ def _no_card(view: PathView, facts: Vulkan) -> Gate:
 
 
 def _drivers(view: PathView, facts: Vulkan, vendor: int, software: list[VulkanDriver]) -> Gate:
-    fitting = [d for d in facts.drivers if not d.software and _FITS.get(vendor, _FITS[0x1002]).search(d.manifest)]
+    fitting = [d for d in facts.drivers if not d.software and _FITS[vendor].search(d.manifest)]
     whole = [driver for driver in fitting if driver.found]
     package = _PACKAGES.get(vendor, "the card's Vulkan driver")
     if whole:
