@@ -54,6 +54,8 @@ def start(root: Path | None, target: str, asked: Asked, *, run_tools: bool, stor
     elif run_tools and tree.live:
         commands = LiveCommands()
     asked = replace(asked, target=target)
+    if isinstance(tree, snapshot.Packed):
+        asked = replace(asked, runtimes=(*asked.runtimes, *tree.runtimes))
     if tree.live:
         asked = replace(asked, runtimes=(*asked.runtimes, *device_init.folders(os.environ)))
     reading: Reading = read_machine(tree, commands, asked)

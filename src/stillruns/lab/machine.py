@@ -43,7 +43,7 @@ from stillruns.normalise import cards as card_facts
 from stillruns.normalise import container as container_facts
 from stillruns.normalise import cuda as cuda_facts
 from stillruns.normalise import drm as drm_facts
-from stillruns.normalise import environment as around_onefacts
+from stillruns.normalise import environment as environment_facts
 from stillruns.normalise import firmware as firmware_facts
 from stillruns.normalise import host_cpu as cpu_facts
 from stillruns.normalise import kernel as kernel_facts
@@ -100,8 +100,8 @@ def read_machine(tree: Tree, commands: Commands, asked: Asked) -> Reading:
         known,
     )
     pieces = _or_empty(ask("package databases", lambda: rocm_facts.parse(rocm.collect(tree, commands))))
-    around = _or_empty(ask("environments", lambda: around_onefacts.parse(environment.collect(tree, commands))))
-    folders = runtimes.collect(tree, commands, asked.runtimes)
+    around = _or_empty(ask("environments", lambda: environment_facts.parse(environment.collect(tree, commands))))
+    folders = runtimes.collect(tree, commands, (*asked.runtimes, *_served_from(around)))
     found = _or_empty(ask("runtimes", lambda: runtime_facts.parse(folders, pieces)))
     libraries = Libraries(tree, folders, around, guard)
     found = tuple(libraries.resolve(runtime) for runtime in found)
@@ -145,6 +145,13 @@ def _processors(cards: Sequence[Card], around: Sequence[Environment], target: st
         overrides = [v for name, v in owner.variables.items() if name.startswith("HSA_OVERRIDE_GFX_VERSION")]
         wanted += [from_override(value) for value in overrides]
     return tuple(dict.fromkeys(name for name in wanted if name.startswith("gfx")))
+
+
+def _served_from(around: Sequence[Environment]) -> tuple[str, ...]:
+    """Folders of the programs that serve or would: a build in somebody's home is a runtime like any other."""
+    programs = [entry.program for entry in around if entry.serving and entry.program.startswith("/")]
+    found = dict.fromkeys(program.rpartition("/")[0] for program in programs)
+    return tuple(folder for folder in found if folder)
 
 
 def _or_empty(found: tuple[Found, ...] | Absence) -> tuple[Found, ...]:
