@@ -19,6 +19,7 @@ from stillruns.model.raw import Cite
 from stillruns.model.target import parse_target
 
 HIP = "/opt/llama.cpp/libggml-hip.so"
+VULKAN = "/opt/llama.cpp/libggml-vulkan.so"
 HIP_RUNTIME = "/opt/rocm/lib/libamdhip64.so.6"
 ROCBLAS = "/opt/rocm/lib/librocblas.so.4"
 FOLDER = "/opt/rocm/lib/rocblas/library"
@@ -92,7 +93,14 @@ def with_runtime(
     wanted = {"libamdhip64.so.6": HIP_RUNTIME, "librocblas.so.4": ROCBLAS} if links is None else links
     folder = "/usr/local/lib/ollama" if runtime == "ollama" else "/opt/llama.cpp"
     install = RuntimeInstall(
-        runtime, folder, version, "dpkg", "", "", (BackendLibrary("rocm", HIP, wanted),), Cite(folder)
+        runtime,
+        folder,
+        version,
+        "dpkg",
+        "",
+        "",
+        (BackendLibrary("rocm", HIP, wanted), BackendLibrary("vulkan", VULKAN, {})),
+        Cite(folder),
     )
     named = library_target or targets[0].partition(":")[0]
     files = TargetFiles(named, state, own=38, fallback=50, files=156)

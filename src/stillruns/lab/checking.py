@@ -54,6 +54,8 @@ def start(root: Path | None, target: str, asked: Asked, *, run_tools: bool, stor
     elif run_tools and tree.live:
         commands = LiveCommands()
     asked = replace(asked, target=target)
+    if isinstance(tree, snapshot.Packed):
+        asked = replace(asked, runtimes=(*asked.runtimes, *tree.runtimes))
     if tree.live:
         asked = replace(asked, runtimes=(*asked.runtimes, *device_init.folders(os.environ)))
     reading: Reading = read_machine(tree, commands, asked)
@@ -84,6 +86,12 @@ def environ() -> Mapping[str, str]:
 def catalogue() -> GateTables:
     """The tables that ship with the program."""
     return tables()
+
+
+def is_amd(target: str) -> bool:
+    """Whether a target id is one of AMD's, known to the catalogue or of its form."""
+    parsed = parse_target(target)
+    return parsed is not None and parsed.processor.startswith("gfx")
 
 
 def targets_here() -> list[str]:

@@ -35,6 +35,11 @@ class Libraries:
         self._environments = environments
         self._found: dict[str, str] = {}
 
+    def whole(self) -> bool:
+        """Whether the tree has a C library: without one it is a part of a system, and absences in it prove
+        nothing."""
+        return self.tree.live or any(self._find(path) for path in linking.C_LIBRARIES)
+
     def resolve(self, runtime: RuntimeInstall) -> RuntimeInstall:
         """The runtime with the links of its backends filled in; two levels, as far as this stack goes."""
         return dataclasses.replace(runtime, backends=tuple(self._links(runtime, b) for b in runtime.backends))

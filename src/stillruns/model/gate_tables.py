@@ -153,3 +153,5 @@ class GateTables:
     events: tuple[KernelEventRule, ...]
     firmware: tuple[FirmwareNames, ...]
     workarounds: dict[str, Workaround]
+    neighbours: dict[str, tuple[str, ...]]
+    """Target -> other targets whose code has no instruction that it lacks (an override may name them)."""

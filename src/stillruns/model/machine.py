@@ -265,7 +265,8 @@ class Tool:
 @dataclass(frozen=True, slots=True)
 class Machine:
     """A machine as far as it was read; an absence says why a part is missing. `engines` are the container engines
-    that are here, `remarks` what two sources said differently."""
+    that are here, `remarks` what two sources said differently; `whole` whether the tree is a whole system (it has a C
+    library), so that what is not in it is not installed."""
 
     name: str
     live: bool
@@ -290,6 +291,7 @@ class Machine:
     runs: tuple[RunEvidence, ...] | None = None
     tools: tuple[Tool, ...] = ()
     model: str = ""
+    whole: bool = True
     engines: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     hip: dict[str, HipRuntime | Absence] = field(default_factory=dict)

@@ -11,6 +11,8 @@ from stillruns.model.raw import Cite, Collected, RawFile
 from stillruns.normalise import container
 from stillruns.redact.environment import listed
 
+_PROGRAM = re.compile(r"\s*[-@:+!|]*\"?(/[^\s\"]+)")
+"""The program of ExecStart=, after systemd's prefixes."""
 _PROCESS = re.compile(r"/proc/(\d+)/comm\Z")
 
 
@@ -75,18 +77,20 @@ def _groups(status: str) -> tuple[int, ...]:
 
 def _unit(file: RawFile) -> Environment:
     variables: dict[str, str] = {}
-    user = ""
+    user = program = ""
     for line in re.sub(r"\\\n", " ", file.text).splitlines():
         key, equals, value = line.strip().partition("=")
         if equals and key == "Environment":
             variables |= _words(value)
         elif equals and key == "User":
             user = value.strip()
+        elif equals and key == "ExecStart" and (found := _PROGRAM.match(value)):
+            program = found[1]
     name = file.path.rpartition("/")[2]
     if name.endswith(".conf"):
         name = file.path.split("/")[-2].removesuffix(".d")
     shown = _shown(file, listed(variables))
-    return Environment(f"unit {name} ({file.path})", True, listed(variables), shown, user, unit=name)
+    return Environment(f"unit {name} ({file.path})", True, listed(variables), shown, user, unit=name, program=program)
 
 
 def _words(text: str) -> dict[str, str]:

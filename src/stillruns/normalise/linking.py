@@ -22,6 +22,13 @@ DEFAULTS = (
     "/usr/lib",
 )
 
+C_LIBRARIES = (
+    *(f"{folder}/libc.so.6" for folder in DEFAULTS),
+    "/lib/ld-musl-x86_64.so.1",
+    "/lib/libc.musl-x86_64.so.1",
+)
+"""One of these is on every system that runs programs; a tree without any is a part of one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stillruns.judge import override
 from stillruns.judge.loading import fitting, limits
 from stillruns.judge.path_view import PathView
 from stillruns.model.absence import Absence, AbsenceReason
@@ -23,6 +24,11 @@ def judge(view: PathView) -> Gate | None:
     """`allow` when a runtime here holds the code, `partial` when only some bundles or runtimes do, else `block`."""
     if view.target is None or view.backend not in (Backend.ROCM, Backend.CUDA):
         return None
+    seen = override.as_runtime_sees(view)
+    return override.told(_judge(seen), seen)
+
+
+def _judge(view: PathView) -> Gate:
     libraries = view.backend_libraries
     if not libraries:
         text = f"no runtime with a {view.backend.value} backend was found here"
@@ -107,6 +113,12 @@ def _none(view: PathView, library: BackendLibrary, code: CodeObjects) -> Gate:
         text = f"{library.path} holds {', '.join(same)}, whose features are not those of {view.shown}"
     else:
         text = f"{library.path} holds no {view.processor}; it has {has or 'no device code'}"
+    neighbour = override.advice(view, (entry.processor for entry in code.targets)) if not same else ""
+    if neighbour:
+        return view.gate(
+            LAYER, GateStatus.BLOCK, text, cite_of(code, None), weight=75, advice=neighbour,
+            workarounds=("override-gfx-neighbour", "override-apu-900", "build-llama-cpp-for-target"),
+        )  # fmt: skip
     return view.gate(
         LAYER, GateStatus.BLOCK, text, cite_of(code, None), weight=60,
         advice=f"take or build a runtime whose library holds {view.processor}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from stillruns.judge import override
 from stillruns.judge.path_view import PathView, matches
 from stillruns.judge.serving import Server, servers
 from stillruns.model.absence import AbsenceReason
@@ -11,13 +12,16 @@ from stillruns.model.backend import Backend
 from stillruns.model.card import Card
 from stillruns.model.gate import Gate, GateStatus, Layer
 from stillruns.model.machine import Environment, Kfd
-from stillruns.model.target import TargetId, from_override
+from stillruns.model.target import TargetId, TargetInfo, from_override
 
 LAYER = Layer.ENVIRONMENT
 DECIDES = (
     "ROCR_, HIP_, CUDA_VISIBLE_DEVICES, GPU_DEVICE_ORDINAL, GGML_VK_VISIBLE_DEVICES, HSA_OVERRIDE_GFX_VERSION(_n), "
     "of every serving process by itself (a server and its runners), of its unit where none runs, of this shell last"
 )
+
+_EMPTY_HIDES = ("ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
+"""Masks that hide every device when they are set and empty (ggml-vulkan.cpp, ggml_vk_instance_init: b11434:5275)."""
 
 _HIP_MASKS = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 
@@ -87,7 +91,7 @@ def _masks(view: PathView) -> Gate | None:
             continue
         value, owner = found
         if value == "":
-            if name == "ROCR_VISIBLE_DEVICES" or (name == "CUDA_VISIBLE_DEVICES" and view.backend is Backend.CUDA):
+            if name in _EMPTY_HIDES or (name == "CUDA_VISIBLE_DEVICES" and view.backend is Backend.CUDA):
                 return _hidden(view, f'{name}="" in {owner.owner} hides every GPU', owner)
             continue  # HIP counts an empty mask as unset
         shown = _select(value, visible)
@@ -132,30 +136,25 @@ def _order(view: PathView) -> list[Card]:
 
 def _hidden(view: PathView, text: str, owner: Environment) -> Gate:
     return view.gate(
-        LAYER, GateStatus.BLOCK, text, owner.cite, weight=90, advice=f"take the mask out of {owner.owner}",
-        workarounds=("hide-gpu-from-rocm",),
-    )  # fmt: skip
+        LAYER, GateStatus.BLOCK, text, owner.cite, weight=90, advice=f"take the mask out of {owner.owner}"
+    )
 
 
 def _overrides(view: PathView) -> Gate | None:
     if view.backend is not Backend.ROCM:
         return None
-    for name in _override_names(view):
-        found = view.variable(name)
-        if found is None or not found[0]:
-            continue
-        value, owner = found
-        pretended = from_override(value)
-        what = f"{name}={value} in {owner.owner}"
-        if not pretended:
-            return view.gate(LAYER, GateStatus.BLOCK, f"{what} is no version of the form "
-                "9.0.0", owner.cite, weight=88,
-                             advice=f"correct or remove {name}")  # fmt: skip
-        if pretended == view.processor:
-            text = f"{what} names {pretended}, which the card is: it changes nothing but the runtime's own checks"
-            return view.gate(LAYER, GateStatus.ALLOW, text, owner.cite)
-        return _pretended(view, what, name, pretended, owner)
-    return _lost_suffixes(view)
+    found = override.acting(view)
+    if found is None:
+        return _lost_suffixes(view)
+    what = f"{found.name}={found.value} in {found.owner.owner}"
+    if not found.processor:
+        return view.gate(LAYER, GateStatus.BLOCK, f"{what} is no version of the form "
+            "9.0.0", found.owner.cite, weight=88,
+                         advice=f"correct or remove {found.name}")  # fmt: skip
+    if found.processor == view.processor:
+        text = f"{what} names {found.processor}, which the card is: it changes nothing but the runtime's own checks"
+        return view.gate(LAYER, GateStatus.ALLOW, text, found.owner.cite)
+    return _pretended(view, what, found.name, found.processor, found.owner)
 
 
 def _pretended(view: PathView, what: str, name: str, pretended: str, owner: Environment) -> Gate:
@@ -168,21 +167,29 @@ def _pretended(view: PathView, what: str, name: str, pretended: str, owner: Envi
     if codes and not has:
         text = f"{what} turns the card into {pretended}, and no runtime here holds code for that"
         return view.gate(LAYER, GateStatus.BLOCK, text, owner.cite, weight=88, advice=f"remove {name}")
+    if override.compatible(view, pretended):
+        text = f"{what} turns the card into {pretended}, whose code needs nothing that {view.processor} lacks"
+        return view.gate(LAYER, GateStatus.PARTIAL, text, owner.cite, workarounds=("override-gfx-neighbour",))
     mine = view.info
-    same = mine is not None and mine.generic and mine.generic == info.generic
-    if not same and mine is not None and mine.family != info.family:
+    if mine is not None and _generation(mine) != _generation(info):
         text = f"{what} makes a {mine.family} card run code for {pretended} ({info.family}): another instruction set"
         return view.gate(LAYER, GateStatus.BLOCK, text, owner.cite, weight=88, advice=f"remove {name}",
                          workarounds=("override-own-version",))  # fmt: skip
-    text = f"{what} turns the card into {pretended}" + ("" if same else ", which is not known to be compatible")
-    return view.gate(LAYER, GateStatus.PARTIAL, text, owner.cite, workarounds=("override-gfx-neighbour",))
+    text = (
+        f"{what} turns the card into {pretended}, which is not known to be compatible with {view.processor}: "
+        "illegal instructions or wrong results are possible"
+    )
+    own = any(matches(entry, view.target, mine)[0] for code in codes for entry in code.targets if view.target)
+    return view.gate(
+        LAYER, GateStatus.PARTIAL, text, owner.cite, weight=130,  # above the blocks that it may cause itself
+        advice=f"remove {name}: the runtime here holds code for {view.processor} itself" if own else "",
+        workarounds=("override-own-version",),
+    )  # fmt: skip
 
 
-def _override_names(view: PathView) -> tuple[str, ...]:
-    """The variable of this card's node first: its number counts KFD nodes, CPUs included."""
-    node = view.card.kfd if view.card else None
-    own = (f"HSA_OVERRIDE_GFX_VERSION_{node.number}",) if node is not None else ()
-    return (*own, "HSA_OVERRIDE_GFX_VERSION")
+def _generation(info: TargetInfo) -> tuple[str, str]:
+    """GCN, CDNA or RDNA, and the major version: beyond them it is another instruction set; within it is not known."""
+    return info.family.partition(" ")[0].rstrip("0123456789."), info.target[3:-2]
 
 
 def _lost_suffixes(view: PathView) -> Gate | None:
@@ -191,12 +198,19 @@ def _lost_suffixes(view: PathView) -> Gate | None:
         return None
     gpus = {node.number for node in view.machine.kfd.nodes if node.is_gpu}
     for environment in view.machine.environments:
-        for name in environment.variables:
+        for name, value in environment.variables.items():
             found = re.fullmatch(r"HSA_OVERRIDE_GFX_VERSION_(\d{1,4})", name)
             if found and int(found[1]) not in gpus:
                 number = view.card.kfd.number
                 text = f"{name} in {environment.owner} names a node that is no GPU; this card is node {number}"
                 return view.gate(LAYER, GateStatus.PARTIAL, text, environment.cite, weight=40,
-                                 advice=f"write HSA_OVERRIDE_GFX_VERSION_{number}: the suffix counts nodes, CPUs too",
+                                 advice=_own_suffix(view, name, value, number),
                                  workarounds=("override-per-gpu",))  # fmt: skip
     return None
+
+
+def _own_suffix(view: PathView, name: str, value: str, number: int) -> str:
+    """The right suffix where the value would help this card, else away with it."""
+    if override.compatible(view, from_override(value)):
+        return f"write HSA_OVERRIDE_GFX_VERSION_{number}: the suffix counts nodes, CPUs too"
+    return f"remove {name}: the suffix counts nodes, CPUs too, and {value} would not help this card (node {number})"

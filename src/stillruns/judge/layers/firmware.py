@@ -29,7 +29,7 @@ without (`_2` on Polaris: gfx_v8_0.c of linux 7.2.13 asks for them as optional).
 def judge(view: PathView) -> Gate | None:
     """`block` when a needed file is missing and the driver did not start, `allow` when it runs or all files are
     there, `unknown` where the names go by versions that only the card tells."""
-    amd = view.card is None or view.card.vendor == 0x1002
+    amd = view.processor.startswith("gfx") if view.card is None else view.card.vendor == 0x1002
     if view.target is None or not amd or view.backend in (Backend.CPU, Backend.CUDA):
         return None
     memory = _memory(view)

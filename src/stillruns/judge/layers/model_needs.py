@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stillruns.judge import override
 from stillruns.judge.layers import kernel_libraries
 from stillruns.judge.path_view import PathView
 from stillruns.model.absence import AbsenceReason
@@ -26,6 +27,11 @@ def judge(view: PathView) -> Gate | None:
     """`allow` when everything that is needed is there or not needed, `partial` when only some models would run."""
     if view.target is None or view.backend is not Backend.ROCM:
         return None
+    seen = override.as_runtime_sees(view)
+    return override.told(_judge(seen), seen)
+
+
+def _judge(view: PathView) -> Gate:
     folder, _ = kernel_libraries.chosen(view)
     state = folder.of(view.processor).state if folder is not None else None
     tail = "; hipBLASLt does not matter to ggml" + _lt(view)
@@ -47,7 +53,8 @@ def judge(view: PathView) -> Gate | None:
     return view.gate(
         LAYER, status, f"{needs}; rocBLAS's kernels are {state.value}{tail}", _SOURCE,
         weight=30 if status is GateStatus.BLOCK else 0,
-        advice="use Vulkan, or force ggml's own kernels in a build of your own", workarounds=("force-mmq",),
+        advice="use Vulkan, or force ggml's own kernels in a build of your own",
+        workarounds=("force-mmq", "prefer-vulkan"),
     )  # fmt: skip
 
 

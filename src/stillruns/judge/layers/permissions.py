@@ -52,7 +52,9 @@ def judge(view: PathView) -> Gate | None:
             advice="allow the container or service to use GPU devices", workarounds=("selinux-container-devices",),
         )  # fmt: skip
     shown = ", ".join(wanted) or "no node is needed"
-    return view.gate(LAYER, GateStatus.ALLOW, f"{shown}: open to {_who(view)}", *(nodes[p].cite for p in wanted))
+    everybody = bool(wanted) and all(nodes[path].mode & 0o006 == 0o006 for path in wanted)
+    who = "everybody" if everybody else _who(view)
+    return view.gate(LAYER, GateStatus.ALLOW, f"{shown}: open to {who}", *(nodes[p].cite for p in wanted))
 
 
 def _wanted(view: PathView) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ def _here(view: PathView) -> Gate | None:
     if view.backend is Backend.CUDA:
         driver = view.machine.nvidia
         if isinstance(driver, Absence):
-            return view.gate(LAYER, GateStatus.BLOCK, driver.detail, weight=70, advice="install NVIDIA's driver")
+            return view.lacking(LAYER, driver.detail, weight=70, advice="install NVIDIA's driver")
     libraries = view.backend_libraries
     missing = [(library, soname) for _, library in libraries for soname in _unresolved(library)]
     found = _found(view)
@@ -61,8 +61,8 @@ def _here(view: PathView) -> Gate | None:
         place = library.uncached.get(soname, "")
         where = f" (it lies in {place}, which the loader's cache does not know yet)" if place else ""
         advice = f"install the release that brings {soname}, or point LD_LIBRARY_PATH of the server at it"
-        return view.gate(
-            LAYER, GateStatus.BLOCK, f"{library.path} needs {soname}, which the loader would not find{where}{tail}",
+        return view.lacking(
+            LAYER, f"{library.path} needs {soname}, which the loader would not find{where}{tail}",
             Cite(library.path, excerpt=f"NEEDED {soname}"), weight=82,
             advice="run ldconfig as root, so that the loader knows of the folder" if place else advice,
             workarounds=("one-rocm-version",),
