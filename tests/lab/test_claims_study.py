@@ -77,6 +77,11 @@ def test_the_published_study(study: Path, tmp_path: Path) -> None:
     assert "quantisation Q8_0" in path.scope
     assert path.evidence[0].text.endswith("SIGSEGV: segmentation violation")
 
+    timed = claims["crash-time-deterministic"]
+    assert timed.verdict is ClaimVerdict.REFUTED
+    assert "the client measured 7.61 to 7.64 s, of which 5.30 to 5.33 s are a wait" in timed.why
+    assert any("died 4.14 to 4.17 s after" in text and "9.80 to 9.84 s" in text for text in timed.warnings)
+
     all_layers = claims["works-with-all-layers"]
     assert all_layers.verdict is ClaimVerdict.VOID
     assert all_layers.untested == (

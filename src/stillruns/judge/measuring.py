@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from stillruns.judge import sequential
-from stillruns.judge.expressions import FACTORS
+from stillruns.judge.expressions import FACTORS, TIMES
 from stillruns.judge.stats import clopper_pearson
 from stillruns.judge.throughput import spread
 from stillruns.judge.values import Basis, Cells, Gap, GapKind, Group, Names, Number, Text, Value, nothing, point
@@ -147,6 +147,8 @@ def _measure(name: str, members: list[ObservedCell], group: Group) -> Value:
             why = _untested(members, group) if not applied else _open(group, members, "has no two speeds to compare")
             return Number(0.0, math.inf, gone | {why}, side, None, (0.0, math.inf))
         return Number(measured.low, measured.high, gone, side, None, (measured.low, measured.high))
+    if name in TIMES:
+        return _times(name, applied, gone, group, members)
     if name in ("outcome", "phase", "component", "divergence"):
         return Names(_names(name, applied), gone, side)
     number = {
@@ -156,6 +158,24 @@ def _measure(name: str, members: list[ObservedCell], group: Group) -> Value:
         "wrong": sum(t.outcome == "wrong_output" for t in applied),
     }[name]
     return nothing(*gone, sides=side) if gone and not applied else Number(number, number, gone, side)
+
+
+def seconds(name: str, trial: ObservedTrial) -> float | None:
+    """One of TIMES of a trial that crashed; None where nothing tells."""
+    return {"time_to_failure": trial.lived, "client_seconds": trial.seconds, "waited": trial.waited}[name]
+
+
+def _times(
+    name: str, applied: list[ObservedTrial], gone: frozenset[Gap], group: Group, members: list[ObservedCell]
+) -> Number:
+    """The shortest and the longest: what a time that is always the same must not differ in."""
+    known = [seconds(name, t) for t in applied if t.crashed]
+    told = [value for value in known if value is not None]
+    if not told or len(told) < len(known):
+        why = "has no time of a death" if applied else "no trial was applied"
+        gone |= {_open(group, members, why)}
+        return Number(0.0, math.inf, gone, (group.cells,), None, (0.0, math.inf))
+    return Number(min(told), max(told), gone, (group.cells,), None, (min(told), max(told)))
 
 
 def _names(name: str, applied: list[ObservedTrial]) -> dict[str, int]:

@@ -140,6 +140,24 @@ def blocks(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def times(cell: ObservedCell) -> str:
+    """What the time to its crashes is made of, as a sentence; empty where nothing crashed or no time is known."""
+    died = [t for t in cell.applied if t.crashed and t.lived is not None]
+    if not died:
+        return ""
+    lived, measured = (_span(t.lived or 0.0 for t in died), _span(t.seconds for t in died))
+    waits = [t.waited for t in died if t.waited > 0]
+    wait = f", of which {_span(waits)} s are a wait for the memory of one that had died before" if waits else ""
+    head = f"{cell.id}: {len(died)} died {lived} s after the start of their process"
+    return f"{head}; the client measured {measured} s{wait}"
+
+
+def _span(values: Iterable[float]) -> str:
+    known = sorted(f"{value:.2f}" for value in values)
+    low, high = min(known, key=float), max(known, key=float)
+    return low if low == high else f"{low} to {high}"
+
+
 def speeds(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
     """Offloaded cells whose speed lies within the floor of the cell of the same side that offloads nothing."""
     found = []

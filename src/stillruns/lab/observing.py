@@ -28,6 +28,8 @@ class Met:
 
     circumstances: Circumstances
     tokens: int
+    ended_at: float | None = None
+    """Seconds from the start of the process to its end; None for a server that was not ours to start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ def met(store: Store, record: TrialRecord) -> Met:
             measured=_first_sample(store, record),
         ),
         sum(exchange.tokens_seen for exchange in record.exchanges),
+        record.sighting.ended_at if record.argv else None,
     )
 
 
@@ -190,6 +193,7 @@ def _trial(verdict: TrialVerdict, seen: Met | None, run: str) -> ObservedTrial:
         circumstances=seen.circumstances if seen else Circumstances(),
         key_ref=outcome.key_line,
         key_text=outcome.key_text,
+        lived=seen.ended_at if seen else None,
     )
 
 

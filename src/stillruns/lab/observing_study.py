@@ -142,6 +142,8 @@ def _trial(request: StudyRequest, run: str, index: int, load: _Load) -> Observed
         ),
         key_ref=death.ref if death else None,
         key_text=load.death_text,
+        lived=death.after_load if death else None,
+        waited=(death.waited or 0.0) if death else 0.0,
     )
 
 

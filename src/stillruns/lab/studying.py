@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 
 from stillruns.catalogue import load
 from stillruns.errors import UsageError
-from stillruns.judge import incident, study_findings, worklog
+from stillruns.judge import incident, study_conditions, study_findings, worklog
 from stillruns.judge import study as judge_study
-from stillruns.lab import autopsy, importing
+from stillruns.lab import autopsy, importing, noted_names
 from stillruns.model.absence import Absence
 from stillruns.model.applied import Answer, Applied, FactorApplied
 from stillruns.model.backend import Backend, Runtime
-from stillruns.model.evidence import Ref
+from stillruns.model.evidence import Ref, line_ref
 from stillruns.model.outcome import Outcome
 from stillruns.model.phase import Phase
 from stillruns.model.server_log import Ending, Runner, ServerLog
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
-from stillruns.model.worklog import Death, Probe, Study, StudyRequest
+from stillruns.model.worklog import ClientRun, Death, Noted, Probe, Study, StudyRequest
 from stillruns.normalise import worklog as files
 from stillruns.normalise.logs import streams
 from stillruns.normalise.logs.reader import lines
@@ -59,18 +59,21 @@ def judge(store: Store, name: str, runs: Sequence[str]) -> Study:
     requests: list[StudyRequest] = []
     silent: list[StudyRequest] = []
     shown: list[tuple[str, str, bool]] = []
+    noted: list[Noted] = []
     for run in runs:
         folder = _Folder(store, run)
         found = folder.requests()
         requests += found
         silent += folder.silent_ps(found)
+        noted.append(folder.noted())
         shown.append((folder.name, run, folder.has(importing.JOURNAL)))
+    conditions = study_conditions.Conditions(requests, noted, noted_names.unread(noted))
     return Study(
         name=name,
         runs=tuple(shown),
         requests=tuple(requests),
         cells=judge_study.cells(requests),
-        findings=study_findings.findings(requests, silent),
+        findings=(*study_findings.findings(requests, silent), *study_conditions.findings(conditions)),
     )
 
 
@@ -112,6 +115,8 @@ def verdict(store: Store, record: TrialRecord) -> TrialVerdict:
     )
 
 
+VERSION = "ollama_version.txt"
+"""What the client's `ollama --version` printed, beside a run."""
 DEATHS = ("signal", "exit", "terminate", "assert", "panic", "eof")
 """Kinds of endings that a runner does not survive."""
 
@@ -139,11 +144,32 @@ class _Folder:
         """A file's bytes; none where it is not there."""
         return self.store.read_blob(self.files[name][1]) if name in self.files else b""
 
-    def requests(self) -> tuple[StudyRequest, ...]:
-        """Every request of the run, judged."""
+    def client(self) -> ClientRun:
+        """What its client wrote down. Raises UsageError when that cannot be read any more."""
         client = files.read(self.name, self.bytes("result.json"), self.bytes(importing.META), self.zone)
         if isinstance(client, Absence):
             raise UsageError(f"{self.run}: {client.detail}")
+        return client
+
+    def noted(self) -> Noted:
+        """What it noted beside the requests, with the lines."""
+        version, line = files.version(self.bytes(VERSION))
+        config = files.server_environment(self.bytes(importing.JOURNAL))
+        return Noted(
+            run=self.name,
+            journal=self.has(importing.JOURNAL),
+            environment=tuple((n, self._ref(importing.META, at)) for n, at in self.client().noted if at),
+            server_environment=self._ref(importing.JOURNAL, config) if config else None,
+            version=version,
+            version_ref=self._ref(VERSION, line) if line else None,
+        )
+
+    def _ref(self, name: str, line: int) -> Ref:
+        return line_ref(self.files[name][0], line)
+
+    def requests(self) -> tuple[StudyRequest, ...]:
+        """Every request of the run, judged."""
+        client = self.client()
         probe = Probe()
         if self.has(importing.PROBE):
             probe = files.probe(self.bytes(importing.PROBE), self.files[importing.PROBE][0])
@@ -192,6 +218,7 @@ def _deaths(servers: tuple[ServerLog, ...]) -> dict[Ref, Death]:
                     components=judged.components,
                     batch=ending.detail,
                     after_load=_after_load(server, ending, runner),
+                    waited=runner.waited if runner else None,
                 )
     return found
 

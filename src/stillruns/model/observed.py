@@ -42,6 +42,10 @@ class ObservedTrial:
     circumstances: Circumstances = Circumstances()
     key_ref: Ref | None = None
     key_text: str = ""
+    lived: float | None = None
+    """Of one that crashed: seconds from the start of the process that died to its death; None where nothing tells."""
+    waited: float = 0.0
+    """Seconds of `seconds` in which its server, before that start, waited for what an earlier death had left."""
 
     @property
     def counts(self) -> bool:
