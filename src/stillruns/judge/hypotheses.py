@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from stillruns.judge import exact, expressions, further, quoting
+from stillruns.judge import blocks, exact, expressions, further, quoting
 from stillruns.judge.evaluation import Evaluation, TooMuch
 from stillruns.judge.ledger import Key, Ledger
 from stillruns.judge.values import Gap, GapKind, Truth
@@ -106,6 +106,10 @@ def _claim(
         evidence=quoting.lines(used),
         warnings=tuple(w for w in (posed.note, *quoting.warnings(used), *_timed(trees, used)) if w),
         known_issues=quoting.known_issues(used, ledger.compared.values(), issues, cells),
+        driver=quoting.driver(used),
+        blocks=blocks.of_cells(used),
+        sides=(*quoting.sides(used), *quoting.faster(used, cells)),
+        shared=blocks.sentences(used),
     )
 
 

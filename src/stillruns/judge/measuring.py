@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from stillruns.judge import sequential
+from stillruns.judge import blocks, sequential
 from stillruns.judge.expressions import FACTORS, TIMES
 from stillruns.judge.stats import clopper_pearson
 from stillruns.judge.throughput import spread
@@ -67,16 +67,22 @@ def label(group: Group, cells: Sequence[ObservedCell]) -> str:
 def rate_of(basis: Basis, level: float = 0.95) -> Rate | None:
     """The interval that the counts allow: exact where their number was fixed, else the confidence sequence."""
     if basis.fixed and level == 0.95:
-        return clopper_pearson(basis.failures, basis.n)
-    return sequential.confidence_sequence(basis.failures, basis.n, level)
+        return blocks.widened(clopper_pearson(basis.failures, basis.n), basis.blocks)
+    return blocks.widened(sequential.confidence_sequence(basis.failures, basis.n, level), basis.blocks)
 
 
 def basis_of(what: str, members: Iterable[ObservedCell], cells: Cells) -> Basis:
     """The counts of a group for one kind of failure."""
     known = list(members)
     applied = [t for c in known for t in c.applied]
-    failed = sum(t.crashed for t in applied) if what == "crash_rate" else sum(_failed(t) for t in applied)
-    return Basis(what, failed, len(applied), all(c.fixed for c in known if c.applied), cells)
+    failed = failures(what, applied)
+    shared = blocks.counts(zip(blocks.block_of(applied), failed, strict=False))
+    return Basis(what, sum(failed), len(applied), all(c.fixed for c in known if c.applied), cells, blocks=shared)
+
+
+def failures(what: str, applied: Iterable[ObservedTrial]) -> list[bool]:
+    """Which of the trials failed, in the sense of `rate` or of `crash_rate`."""
+    return [t.crashed if what == "crash_rate" else _failed(t) for t in applied]
 
 
 def _failed(trial: ObservedTrial) -> bool:

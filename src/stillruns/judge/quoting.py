@@ -50,6 +50,45 @@ def summary(cell: ObservedCell) -> str:
     return f"{cell.id} ({', '.join(parts)})"
 
 
+def sides(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
+    """The counts of all cells with layers on a device, added up by side, where one has several such cells."""
+    grouped: dict[str, list[CellCounts]] = {}
+    for cell in cells:
+        if cell.layers not in (0, "none", "server") and cell.applied:
+            grouped.setdefault(cell.side, []).append(counts(cell))
+    if all(len(rows) == 1 for rows in grouped.values()):
+        return ()
+    names = ("applied", "crashed", "failed", "passed", "output_unknown")
+    return tuple(
+        f"{name}, {len(rows)} cell{'s' if len(rows) > 1 else ''} with layers on the device: "
+        + ", ".join(f"{n.replace('_', ' ')} {sum(getattr(row, n) for row in rows)}" for n in names)
+        for name, rows in grouped.items()
+    )
+
+
+def faster(used: Sequence[ObservedCell], cells: Sequence[ObservedCell]) -> tuple[str, ...]:
+    """A sentence when a claim has passes with layers on a device, and no speed shows that the device helped."""
+    offloaded = [c for c in used if c.layers not in (0, "none", "server") and c.applied]
+    if not any(t.passed for c in offloaded for t in c.applied):
+        return ()
+    compared = {c.id: _compared(c, cells) for c in offloaded}
+    if any(found is True for found in compared.values()):
+        return ()
+    slow = sum(found is False for found in compared.values())
+    return (
+        "no run shows the device computing faster than the CPU: of the cells with layers on it, "
+        f"{slow} of {len(offloaded)} have a speed to compare, and none of them is faster",
+    )
+
+
+def _compared(cell: ObservedCell, cells: Sequence[ObservedCell]) -> bool | None:
+    """Whether it is faster than its side's cell that offloads nothing; None where there is nothing to compare."""
+    base = next((c for c in cells if c.layers == 0 and _same(c, cell)), None)
+    if base is None or throughput.spread(_speeds(cell)) is None or throughput.spread(_speeds(base)) is None:
+        return None
+    return throughput.no_faster(_speeds(cell), _speeds(base)) is None
+
+
 def side(ledger: Ledger, cells: Cells) -> str:
     """A name for one side of a contrast."""
     return measuring.label(Group(cells), ledger.cells)
@@ -64,6 +103,19 @@ def scope(cells: Sequence[ObservedCell]) -> str:
             shown = " or ".join(values[:4]) + (f" or {len(values) - 4} more" if len(values) > 4 else "")
             parts.append(f"{name} {shown}")
     return ", ".join(parts) if parts else "no cell"
+
+
+def driver(cells: Sequence[ObservedCell]) -> str:
+    """The drivers that the devices of these cells ran with; `not recorded` where no evidence has one, and empty where
+    no cell uses a device."""
+    on_device = [c for c in cells if c.factors.get("backend") not in ("cpu", None) and c.layers not in (0, "none")]
+    if not on_device:
+        return ""
+    names = {c.factors.get("driver") for c in on_device if c.applied}
+    known = sorted(name for name in names if name)
+    if not known:
+        return "not recorded"
+    return " or ".join([*known, *(["not recorded"] if None in names else [])])
 
 
 def not_varied(cells: Sequence[ObservedCell]) -> tuple[str, ...]:

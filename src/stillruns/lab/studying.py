@@ -8,7 +8,7 @@ from stillruns.catalogue import load
 from stillruns.errors import UsageError
 from stillruns.judge import incident, study_conditions, study_findings, worklog
 from stillruns.judge import study as judge_study
-from stillruns.lab import autopsy, importing, noted_names
+from stillruns.lab import autopsy, noted_names, worklog_form
 from stillruns.model.absence import Absence
 from stillruns.model.applied import Answer, Applied, FactorApplied
 from stillruns.model.backend import Backend, Runtime
@@ -30,7 +30,7 @@ def names(store: Store) -> dict[str, list[str]]:
     """Study -> its runs in the store, oldest first."""
     found: dict[str, list[str]] = {}
     for record in store.records(kind="run_started"):
-        if record.body.get("form") == importing.FORM:
+        if record.body.get("form") == worklog_form.FORM:
             found.setdefault(str(record.body.get("study", "")), []).append(record.run)
     return {study: sorted(set(runs)) for study, runs in found.items()}
 
@@ -40,7 +40,7 @@ def folders(store: Store) -> dict[str, str]:
     return {
         str(record.body["name"]): record.run
         for record in store.records(kind="run_started")
-        if record.body.get("form") == importing.FORM
+        if record.body.get("form") == worklog_form.FORM
     }
 
 
@@ -48,8 +48,8 @@ def newest(store: Store) -> str:
     """The study that was imported last, when no other run was recorded after it; else empty."""
     last = ""
     for record in store.records(kind="run_started"):
-        imported = record.body.get("form") == importing.FORM
-        if imported or record.body.get("form") != "once":
+        imported = record.body.get("form") == worklog_form.FORM
+        if imported or not record.body.get("form"):
             last = str(record.body.get("study", "")) if imported else ""
     return last
 
@@ -66,7 +66,7 @@ def judge(store: Store, name: str, runs: Sequence[str]) -> Study:
         requests += found
         silent += folder.silent_ps(found)
         noted.append(folder.noted())
-        shown.append((folder.name, run, folder.has(importing.JOURNAL)))
+        shown.append((folder.name, run, folder.has(worklog_form.JOURNAL)))
     conditions = study_conditions.Conditions(requests, noted, noted_names.unread(noted))
     return Study(
         name=name,
@@ -115,8 +115,6 @@ def verdict(store: Store, record: TrialRecord) -> TrialVerdict:
     )
 
 
-VERSION = "ollama_version.txt"
-"""What the client's `ollama --version` printed, beside a run."""
 DEATHS = ("signal", "exit", "terminate", "assert", "panic", "eof")
 """Kinds of endings that a runner does not survive."""
 
@@ -128,7 +126,7 @@ class _Folder:
         body: Mapping[str, object] | None = None
         for record in store.records(run=run, kind="run_started"):
             body = record.body
-        if body is None or body.get("form") != importing.FORM:
+        if body is None or body.get("form") != worklog_form.FORM:
             raise UsageError(f"{run} is no imported run; stillruns report --list lists what the store holds")
         self.store, self.run, self.name = store, run, str(body["name"])
         self.zone = str(body.get("zone", ""))
@@ -146,22 +144,22 @@ class _Folder:
 
     def client(self) -> ClientRun:
         """What its client wrote down. Raises UsageError when that cannot be read any more."""
-        client = files.read(self.name, self.bytes("result.json"), self.bytes(importing.META), self.zone)
+        client = files.read(self.name, self.bytes("result.json"), self.bytes(worklog_form.META), self.zone)
         if isinstance(client, Absence):
             raise UsageError(f"{self.run}: {client.detail}")
         return client
 
     def noted(self) -> Noted:
         """What it noted beside the requests, with the lines."""
-        version, line = files.version(self.bytes(VERSION))
-        config = files.server_environment(self.bytes(importing.JOURNAL))
+        version, line = files.version(self.bytes(worklog_form.VERSION))
+        config = files.server_environment(self.bytes(worklog_form.JOURNAL))
         return Noted(
             run=self.name,
-            journal=self.has(importing.JOURNAL),
-            environment=tuple((n, self._ref(importing.META, at)) for n, at in self.client().noted if at),
-            server_environment=self._ref(importing.JOURNAL, config) if config else None,
+            journal=self.has(worklog_form.JOURNAL),
+            environment=tuple((n, self._ref(worklog_form.META, at)) for n, at in self.client().noted if at),
+            server_environment=self._ref(worklog_form.JOURNAL, config) if config else None,
             version=version,
-            version_ref=self._ref(VERSION, line) if line else None,
+            version_ref=self._ref(worklog_form.VERSION, line) if line else None,
         )
 
     def _ref(self, name: str, line: int) -> Ref:
@@ -171,9 +169,9 @@ class _Folder:
         """Every request of the run, judged."""
         client = self.client()
         probe = Probe()
-        if self.has(importing.PROBE):
-            probe = files.probe(self.bytes(importing.PROBE), self.files[importing.PROBE][0])
-        journal = self.has(importing.JOURNAL)
+        if self.has(worklog_form.PROBE):
+            probe = files.probe(self.bytes(worklog_form.PROBE), self.files[worklog_form.PROBE][0])
+        journal = self.has(worklog_form.JOURNAL)
         servers = self.servers() if journal else ()
         return worklog.requests(client, servers, journal, _deaths(servers), probe)
 
@@ -182,9 +180,9 @@ class _Folder:
         count = iter(range(10_000))
         catalogue = streams.Catalogue({r: load.grammar(r) for r in streams.RUNTIMES}, load.patterns())
         splitter = streams.Splitter(
-            self.files[importing.JOURNAL][0], catalogue, streams.default_openers(), lambda: f"srv{next(count)}"
+            self.files[worklog_form.JOURNAL][0], catalogue, streams.default_openers(), lambda: f"srv{next(count)}"
         )
-        for line in lines(self.bytes(importing.JOURNAL)):
+        for line in lines(self.bytes(worklog_form.JOURNAL)):
             splitter.take(line)
         return tuple(s for s in splitter.close().servers if s.runtime is Runtime.OLLAMA)
 
@@ -237,7 +235,12 @@ def requests_of(store: Store, run: str) -> tuple[StudyRequest, ...]:
     return _Folder(store, run).requests()
 
 
+def kernel_driver(store: Store, run: str) -> str:
+    """The version of the GPU's kernel driver that a probe of this imported run shows; empty where none does."""
+    return files.kernel_driver(_Folder(store, run).bytes(worklog_form.PROBE))
+
+
 def servers_of(store: Store, run: str) -> tuple[tuple[ServerLog, ...], bytes]:
     """The servers of an imported run's journal, and the journal itself; nothing where it has none."""
     folder = _Folder(store, run)
-    return (folder.servers(), folder.bytes(importing.JOURNAL)) if folder.has(importing.JOURNAL) else ((), b"")
+    return (folder.servers(), folder.bytes(worklog_form.JOURNAL)) if folder.has(worklog_form.JOURNAL) else ((), b"")

@@ -26,6 +26,7 @@ _PROCESS = re.compile(
     r"(?P<command>/\S{1,300}) (?P<verb>serve|runner)\b"
 )
 _ZONE = re.compile(rb"(?:time=|^)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?P<zone>[+-]\d\d:\d\d|Z)", re.MULTILINE)
+_DRIVER = re.compile(r"Driver version: (?P<version>\d[\w.+~-]{0,60})\s*$")
 _VERSION = re.compile(r"ollama version is (?P<version>\d[\w.+-]{0,40})")
 _STARTED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?\Z")
 
@@ -68,6 +69,15 @@ def version(text: bytes) -> tuple[str, int]:
         if found:
             return found["version"], line.number
     return "", 0
+
+
+def kernel_driver(listing: bytes) -> str:
+    """What rocm-smi calls `Driver version`: amdgpu's own, or the kernel's where the driver came with it."""
+    for line in lines(listing):
+        found = _DRIVER.match(line.text)
+        if found:
+            return found["version"]
+    return ""
 
 
 def server_environment(journal: bytes) -> int:

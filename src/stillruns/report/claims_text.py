@@ -8,6 +8,7 @@ from stillruns.model.claim import CellCounts, Claim, ContrastView, Frozen, RateT
 from stillruns.model.worklog import Finding
 from stillruns.report.columns import columns, visible
 
+DRIVER_UNKNOWN = "driver not recorded"
 MOST = 8
 """Entries of a list that are printed; the JSON has all."""
 
@@ -40,16 +41,18 @@ def claim_lines(claim: Claim) -> list[str]:
     mark = {Frozen.CHANGED: "  (changed after the trials)", Frozen.AFTER: "  (posed after the trials)"}
     lines = [f"{claim.verdict.value.upper()}  {claim.id}: {visible(claim.text)}{mark.get(claim.frozen, '')}"]
     lines.append(f"  why        {visible(claim.why)}")
-    lines.append(f"  only for   {visible(claim.scope)}")
+    unrecorded = f", {DRIVER_UNKNOWN}" if "not recorded" in claim.driver else ""
+    lines.append(f"  only for   {visible(claim.scope)}{unrecorded}")
     lines += _section("not varied", claim.not_varied)
     lines += ["  cells"] if claim.counts else []
     lines += [f"    {row}" for row in _table(claim.counts)]
+    lines += _section("sides", claim.sides)
     lines += _section("test", [_test(t) for t in claim.tests])
     lines += _section("contrast", [_contrast(c) for c in claim.contrasts])
     lines += _section("untested", claim.untested)
     lines += _section("decide by", claim.would_decide)
     lines += _section("known", claim.known_issues)
-    lines += _section("careful", claim.warnings)
+    lines += _section("careful", (*claim.warnings, *claim.shared))
     lines += _section("evidence", [f"{line.ref}  {line.text}" for line in claim.evidence])
     lines.append(f"  runs       {', '.join(claim.runs) or 'none'}")
     return lines
@@ -72,7 +75,8 @@ def _table(counts: Sequence[CellCounts]) -> list[str]:
     for c in counts:
         rate = "-"
         if c.rate is not None:
-            method = "exact" if c.rate.method == "fixed-n" else "any look"
+            method = "exact" if c.rate.method.startswith("fixed-n") else "any look"
+            method += ", by block" if c.rate.method.endswith("by block") else ""
             rate = f"{int(c.rate.low * 100)} to {-int(-c.rate.high * 100 // 1)} % ({method})"
         numbers = (c.crashed, c.failed, c.passed, c.output_unknown, c.void)
         rows.append([c.cell, f"{c.applied}/{c.trials}", *map(str, numbers), rate])
