@@ -46,7 +46,7 @@ def judged(store_dir: Path, run: str) -> tuple[dict[str, Any], str, dict[str, An
     with open_store(store_dir, create=False) as store:
         result = judging.judge_run(store, run)
         claims = [(run, claim) for claim in claiming.of_run(store, run).claims]
-    documents = run_json.document(result), claims_json.document(claims)
+    documents = [json.loads(json.dumps(d)) for d in (run_json.document(result), claims_json.document(claims))]
     for document, name in zip(documents, ("run", "claims"), strict=True):
         jsonschema.validate(document, json.loads((ROOT / "docs" / "schemas" / f"{name}.json").read_text()))
     return documents[0], run_text.text(result), documents[1], claims_text.text(claims)

@@ -60,6 +60,9 @@ def label(group: Group, cells: Sequence[ObservedCell]) -> str:
         values = {c.factors.get(factor) for c in members}
         if len(values) == 1 and None not in values:
             names.append(f"{factor}={values.pop()}")
+    sides = {c.side for c in members}
+    if len(sides) == 1 and names[:1] != [f"backend={next(iter(sides))}"]:
+        names = [f"side={sides.pop()}"]  # several sides may have one backend
     layers = sorted({str(c.layers) for c in members})
     return ",".join([*names[:1], f"gpu_layers={'|'.join(layers)}"]) + f" ({len(members)} cells)"
 

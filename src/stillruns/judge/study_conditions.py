@@ -109,6 +109,8 @@ def _names(seen: Conditions) -> Iterable[Finding]:
         found = tuple(
             (noted.run, ref) for noted in seen.noted for name, ref in noted.environment if name == unread.name
         )
+        if not found:
+            continue
         yield Finding(
             "not read",
             f"{unread.name} is noted as a condition in {many(found, 'run')}, and the server does not read it "
@@ -141,7 +143,7 @@ def _no_log(seen: Conditions) -> Iterable[Finding]:
     failed = [r for r in unknown if r.outcome is not OutcomeKind.OK]
     parts = []
     if bare:
-        parts.append(f"{many(runs(bare), 'run')} have no server log ({listed(runs(bare))})")
+        parts.append(f"there is no server log in {many(runs(bare), 'run')} ({listed(runs(bare))})")
     if other:
         parts.append(
             f"the log of {many(runs(other), 'run')} holds no line of the server that answered ({listed(runs(other))})"
