@@ -63,12 +63,15 @@ def replay(
     )
 
 
+NEEDED = ("sys", "click", "msgspec", "msgpack", "rich", "urllib3", "backports.zstd")
+
+
 def other_pythons() -> list[str]:
     """Other interpreters of this machine, 3.10 or newer, that have what the program needs."""
     found = []
     for name in ("python3.10", "python3.12", "python3.13", "python3.14"):
         path = shutil.which(name)
-        asked = [path, "-c", "import msgspec, click, sys; sys.version_info >= (3, 11) or __import__('tomli')"]
+        asked = [path, "-c", f"import {', '.join(NEEDED)}; sys.version_info >= (3, 11) or __import__('tomli')"]
         if path and subprocess.run(asked, capture_output=True, check=False).returncode == 0:
             found.append(path)
     return found
@@ -108,7 +111,7 @@ def test_another_python(golden: Path, request: pytest.FixtureRequest) -> None:
     """The same bytes from every other interpreter that is here."""
     others = other_pythons()
     if not others:
-        pytest.skip("no other Python from 3.10 on with msgspec and click is on PATH")
+        pytest.skip("no other Python from 3.10 on with what the program needs is on PATH")
     expected = (STORES / f"{request.node.callspec.params['golden'].name}.expect.json").read_text(encoding="utf-8")
     for program in others:
         ended = replay(golden, "--verdicts", program=program)

@@ -83,6 +83,7 @@ def _claim(
         timed = [quoting.times(cells[i]) for i in seen] if _asks_times(trees) else []
         why += "".join(f"; {text}" for text in timed if text)
     used = [cells[i] for i in sorted(ledger.used)]
+    drivers, missing = quoting.driver(used)
     decided = verdict in (ClaimVerdict.SUPPORTED, ClaimVerdict.REFUTED)
     gaps = sorted(predicts.gaps | refutes.gaps, key=lambda g: (g.kind.value, g.text))
     open_ = () if decided else further.trials(ledger)
@@ -106,7 +107,8 @@ def _claim(
         evidence=quoting.lines(used),
         warnings=tuple(w for w in (posed.note, *quoting.warnings(used), *_timed(trees, used)) if w),
         known_issues=quoting.known_issues(used, ledger.compared.values(), issues, cells),
-        driver=quoting.driver(used),
+        driver=drivers,
+        driver_unknown=missing,
         blocks=blocks.of_cells(used),
         sides=(*quoting.sides(used), *quoting.faster(used, cells)),
         shared=blocks.sentences(used),

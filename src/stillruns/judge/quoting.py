@@ -75,10 +75,12 @@ def faster(used: Sequence[ObservedCell], cells: Sequence[ObservedCell]) -> tuple
     if any(found is True for found in compared.values()):
         return ()
     slow = sum(found is False for found in compared.values())
-    return (
-        "no run shows the device computing faster than the CPU: of the cells with layers on it, "
-        f"{slow} of {len(offloaded)} have a speed to compare, and none of them is faster",
+    seen = (
+        f"{slow} of {len(offloaded)} have a speed to compare, and none of these is faster"
+        if slow
+        else "none has a speed to compare"
     )
+    return (f"no run shows the device computing faster than the CPU: of the cells with layers on it, {seen}",)
 
 
 def _compared(cell: ObservedCell, cells: Sequence[ObservedCell]) -> bool | None:
@@ -105,17 +107,17 @@ def scope(cells: Sequence[ObservedCell]) -> str:
     return ", ".join(parts) if parts else "no cell"
 
 
-def driver(cells: Sequence[ObservedCell]) -> str:
-    """The drivers that the devices of these cells ran with; `not recorded` where no evidence has one, and empty where
-    no cell uses a device."""
-    on_device = [c for c in cells if c.factors.get("backend") not in ("cpu", None) and c.layers not in (0, "none")]
-    if not on_device:
-        return ""
-    names = {c.factors.get("driver") for c in on_device if c.applied}
-    known = sorted(name for name in names if name)
-    if not known:
-        return "not recorded"
-    return " or ".join([*known, *(["not recorded"] if None in names else [])])
+def driver(cells: Sequence[ObservedCell]) -> tuple[str, tuple[str, ...]]:
+    """The drivers that the devices of these cells ran with (empty where no evidence names one), and the backends for
+    which none is on record."""
+    known: set[str] = set()
+    missing: set[str] = set()
+    for cell in cells:
+        backend = cell.factors.get("backend")
+        if backend not in ("cpu", None) and cell.layers not in (0, "none") and cell.applied:
+            named = cell.factors.get("driver")
+            (known if named else missing).add(named or str(backend))
+    return " or ".join(sorted(known)), tuple(sorted(missing))
 
 
 def not_varied(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
@@ -200,7 +202,7 @@ def times(cell: ObservedCell) -> str:
     lived, measured = (_span(t.lived or 0.0 for t in died), _span(t.seconds for t in died))
     waits = [t.waited for t in died if t.waited > 0]
     wait = f", of which {_span(waits)} s are a wait for the memory of one that had died before" if waits else ""
-    head = f"{cell.id}: {len(died)} died {lived} s after the start of their process"
+    head = f"{cell.id}: {len(died)} died {lived} s after the start of the process"
     return f"{head}; the client measured {measured} s{wait}"
 
 

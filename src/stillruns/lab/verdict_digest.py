@@ -14,7 +14,7 @@ from stillruns.store.ids import canonical, sha256_of
 
 LATER = ("checks", "survival", "log_rank")
 """Parts that came after the first runs were recorded: left out where empty, so that old digests hold."""
-BESIDE = ("shared", "blocks", "driver", "sides")
+BESIDE = ("shared", "blocks", "driver", "driver_unknown", "sides")
 """Parts that say again what counts, scopes and circumstances hold: they are in no digest."""
 
 

@@ -126,7 +126,9 @@ class Claim:
     warnings: tuple[str, ...] = ()
     known_issues: tuple[str, ...] = field(default_factory=tuple)
     driver: str = ""
-    """The drivers of its devices, `not recorded`, or empty where no device takes part."""
+    """The drivers of its devices; empty where no device takes part, or no evidence names one."""
+    driver_unknown: tuple[str, ...] = ()
+    """The backends whose driver is not on record."""
     blocks: tuple[CellBlocks, ...] = ()
     sides: tuple[str, ...] = ()
     """Its cells added up by backend, and whether the device was seen to compute faster than the CPU."""

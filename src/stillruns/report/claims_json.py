@@ -9,7 +9,7 @@ import msgspec
 
 from stillruns.model.claim import Claim
 from stillruns.model.worklog import Finding
-from stillruns.report.claims_text import DRIVER_UNKNOWN
+from stillruns.report.claims_text import scope
 from stillruns.report.numbers import rounded
 
 
@@ -32,9 +32,9 @@ def entry(claim: Claim) -> dict[str, Any]:
     tests = [{k: _digits(v) for k, v in test.items()} for test in body.pop("tests")]
     contrasts = body.pop("contrasts")
     body["warnings"] = [*body["warnings"], *body.pop("shared")]
-    body["driver"] = None if claim.driver in ("", "not recorded") else claim.driver
-    if "not recorded" in claim.driver:
-        body["scope"] = f"{claim.scope}, {DRIVER_UNKNOWN}"
+    body["driver"] = claim.driver or None
+    body["scope"] = scope(claim)
+    del body["driver_unknown"]
     intervals = [{"cell": c["cell"], **c["rate"]} for c in body["counts"] if c["rate"] is not None]
     clean = rounded(
         {

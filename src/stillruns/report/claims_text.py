@@ -8,7 +8,6 @@ from stillruns.model.claim import CellCounts, Claim, ContrastView, Frozen, RateT
 from stillruns.model.worklog import Finding
 from stillruns.report.columns import columns, visible
 
-DRIVER_UNKNOWN = "driver not recorded"
 MOST = 8
 """Entries of a list that are printed; the JSON has all."""
 
@@ -41,8 +40,7 @@ def claim_lines(claim: Claim) -> list[str]:
     mark = {Frozen.CHANGED: "  (changed after the trials)", Frozen.AFTER: "  (posed after the trials)"}
     lines = [f"{claim.verdict.value.upper()}  {claim.id}: {visible(claim.text)}{mark.get(claim.frozen, '')}"]
     lines.append(f"  why        {visible(claim.why)}")
-    unrecorded = f", {DRIVER_UNKNOWN}" if "not recorded" in claim.driver else ""
-    lines.append(f"  only for   {visible(claim.scope)}{unrecorded}")
+    lines.append(f"  only for   {visible(scope(claim))}")
     lines += _section("not varied", claim.not_varied)
     lines += ["  cells"] if claim.counts else []
     lines += [f"    {row}" for row in _table(claim.counts)]
@@ -56,6 +54,14 @@ def claim_lines(claim: Claim) -> list[str]:
     lines += _section("evidence", [f"{line.ref}  {line.text}" for line in claim.evidence])
     lines.append(f"  runs       {', '.join(claim.runs) or 'none'}")
     return lines
+
+
+def scope(claim: Claim) -> str:
+    """What its cells are; where no evidence names a driver, that too."""
+    if not claim.driver_unknown:
+        return claim.scope
+    where = f" on {', '.join(claim.driver_unknown)}" if claim.driver else ""
+    return f"{claim.scope}, driver not recorded{where}"
 
 
 def short(claims: Sequence[Claim]) -> list[str]:
