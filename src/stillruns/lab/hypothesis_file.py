@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from stillruns.catalogue import load as catalogue
+from stillruns.catalogue.stock_hypotheses import shipped_hypotheses
 from stillruns.errors import SpecError
 from stillruns.judge import hypotheses
 from stillruns.model.spec import HypothesisSpec
@@ -59,7 +59,7 @@ def load(path: Path) -> tuple[HypothesisSpec, ...]:
 
 def library(names: Sequence[str] = ()) -> tuple[HypothesisSpec, ...]:
     """Hypotheses that ship with the package, all or those named. Raises SpecError for an unknown name."""
-    known = {h.id: h.spec for h in catalogue.hypotheses()}
+    known = {h.id: h.spec for h in shipped_hypotheses()}
     for name in names:
         if name not in known:
             raise SpecError(f"the library has no hypothesis {name}; there are {', '.join(known)}")
