@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import MISSING, fields
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -16,7 +15,7 @@ from stillruns.model.card_name import CardName
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.workaround import KnownIssue, Workaround
 
-_T = TypeVar("_T")
+_T = TypeVar("_T", bound=msgspec.Struct)
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
 _EVIDENCE = ("measured", "source", "reported", "folklore")
@@ -147,12 +146,12 @@ def read_card_names(file: str, group: dict[str, Any]) -> tuple[CardName, ...]:
 def convert(file: str, entry: dict[str, Any], form: type[_T]) -> _T:
     """The entry as an instance of `form`: no key unknown, none missing, each of its type."""
     name = entry.get("id", "an entry without an id")
-    known = {field.name: field for field in fields(form)}  # type: ignore[arg-type]
+    known = {field.name: field for field in msgspec.structs.fields(form)}
     for key in entry:
         if key not in known:
             raise CatalogueError(f"{file}, {name}: {key} is not a field of {form.__name__}; remove or rename it.")
     for key, field in known.items():
-        if key not in entry and field.default is MISSING and field.default_factory is MISSING:
+        if key not in entry and field.required:
             raise CatalogueError(f"{file}, {name}: {key} is missing.")
     try:
         found = msgspec.convert(entry, form, strict=True)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 ANCHORS: tuple[str, ...] = (
     "Segmentation fault",
@@ -80,8 +81,7 @@ _NUMBERS |= {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 13: "SIGPIPE", 15: "SIGTERM
 _STATUS = {128 + n: _NUMBERS[n] for n in (4, 6, 7, 8, 9, 11)}
 
 
-@dataclass(frozen=True, slots=True)
-class Sign:
+class Sign(msgspec.Struct, frozen=True):
     """`kind` as in model.server_log.Ending; `signal` a name (`SIGSEGV`) or a Windows code (`0xc0000005`); `pid` where
     the line has one; `process` its name. `unit` is the systemd unit."""
 

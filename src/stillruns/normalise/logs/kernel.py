@@ -7,7 +7,9 @@ drivers/gpu/drm/i915, arch/x86/mm/fault.c and traps.c, mm/oom_kill.c; NVIDIA's N
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from stillruns.model.evidence import line_ref
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind

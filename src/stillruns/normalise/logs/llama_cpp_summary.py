@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from stillruns.model.absence import Absence
 from stillruns.model.applied import Answer

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 _STAMP = re.compile(r"(\d{1,6})\.(\d{2})\.(\d{3})\.(\d{3}) (?:([IWEDTC]) )?")
 _DATE = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3,9}\] (?=[IWEDTC] )")
@@ -21,8 +22,7 @@ _LEVELS = {"INFO": "I", "WARN": "W", "WARNING": "W", "ERR": "E", "ERROR": "E", "
 _LETTERS = {"info": "I", "warn": "W", "error": "E", "debug": "D"}
 
 
-@dataclass(frozen=True, slots=True)
-class Stripped:
+class Stripped(msgspec.Struct, frozen=True):
     """`text` without its prefix; `seconds` since the server's start and `level` (I, W, E, D) where the line has them.
     `form` is plain, stamp, level, table or json."""
 

@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from stillruns.model.backend import Runtime
 from stillruns.model.kernel_log import KernelEvent
 from stillruns.model.pattern import CrashPattern, GrammarRule
@@ -67,8 +69,7 @@ ANCHORS: tuple[str, ...] = (
 """Lines that can decide a runtime, besides those of the grammars."""
 
 
-@dataclass(frozen=True, slots=True)
-class Catalogue:
+class Catalogue(msgspec.Struct, frozen=True):
     """What the readers need: grammars by runtime, and the patterns; loaded by `lab`."""
 
     grammars: Mapping[Runtime, tuple[GrammarRule, ...]]
@@ -86,8 +87,7 @@ class _Stream:
     plain: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class SupervisorLine:
+class SupervisorLine(msgspec.Struct, frozen=True):
     """A line of systemd or systemd-coredump about an end: `name` is the unit's or the process's."""
 
     source: str
@@ -96,8 +96,7 @@ class SupervisorLine:
     line: LogLine
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """Everything in one source: servers in the order of their first lines, kernel events, signs of systemd's about
     units, and what a reader of the report should know."""
 
