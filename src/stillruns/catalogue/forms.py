@@ -12,12 +12,13 @@ import msgspec
 from stillruns.catalogue.regexes import RegexRefused, check
 from stillruns.errors import CatalogueError
 from stillruns.model.card_name import CardName
+from stillruns.model.expression import Expression
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.workaround import KnownIssue, Workaround
 
 _T = TypeVar("_T", bound=msgspec.Struct)
-_ID = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
+_ID = Expression(r"[a-z0-9][a-z0-9._-]*\Z")
+_DAY = Expression(r"\d{4}-\d{2}-\d{2}\Z")
 _EVIDENCE = ("measured", "source", "reported", "folklore")
 _ORIGINS = ("real", "composed")
 
