@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 from collections.abc import Iterator, Sequence
 from random import Random
+from typing import Any
 
 _NUMBERS = (
     0,
@@ -90,6 +92,49 @@ def text(seeds: Sequence[bytes], random: Random) -> Iterator[bytes]:
                 case _:
                     rows[index] = rows[index].rstrip(b"\n") + random.choice(seeds)[:200]
         yield b"".join(rows)
+
+
+_VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    1 << 40,
+    1 << 70,
+    0.5,
+    "",
+    "x",
+    "\ud800",
+    "9" * 50,
+    [],
+    ["x"],
+    {},
+    {"x": None},
+    [[]],
+)
+
+
+def values(seeds: Sequence[bytes], random: Random) -> Iterator[bytes]:
+    """JSON of which up to three values have become others, of any type, or are gone, for ever."""
+    while True:
+        document = json.loads(random.choice(seeds))
+        for _ in range(random.randrange(1, 4)):
+            _value(document, random)
+        yield json.dumps(document).encode()
+
+
+def _value(node: Any, random: Random) -> None:
+    while isinstance(node, (dict, list)) and node:
+        key = random.choice(list(node)) if isinstance(node, dict) else random.randrange(len(node))
+        if random.random() < 0.25 or not isinstance(node[key], (dict, list)) or not node[key]:
+            if random.random() < 0.2:
+                del node[key]
+            elif isinstance(node[key], str) and random.random() < 0.5:
+                node[key] = node[key][: random.randrange(len(node[key]) + 1)] + random.choice(("", "!", "x", "é"))
+            else:
+                node[key] = random.choice(_VALUES)
+            return
+        node = node[key]
 
 
 def noise(seeds: Sequence[bytes], random: Random) -> Iterator[bytes]:
