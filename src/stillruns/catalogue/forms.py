@@ -9,10 +9,13 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from stillruns.catalogue.regexes import RegexRefused, check
+from stillruns.catalogue.regexes import RegexRefused, check, check_linear
 from stillruns.errors import CatalogueError
+from stillruns.model.backend import Backend
 from stillruns.model.card_name import CardName
+from stillruns.model.outcome import OutcomeKind
 from stillruns.model.pattern import CrashPattern, GrammarRule
+from stillruns.model.phase import Phase
 from stillruns.model.stock_hypothesis import StockHypothesis
 from stillruns.model.workaround import KnownIssue, Workaround
 
@@ -102,8 +105,8 @@ def read_workaround(file: str, entry: dict[str, Any]) -> Workaround:
     return found
 
 
-def read_issue(file: str, entry: dict[str, Any]) -> KnownIssue:
-    """An `[[issue]]` that upstream knows. Versions that are not known are left out."""
+def read_issue(file: str, entry: dict[str, Any], checked: bool = False) -> KnownIssue:
+    """An `[[issue]]` that upstream knows. Conditions that do not apply and versions not known are left out."""
     empty: dict[str, Any] = {
         "runtimes": [],
         "backends": [],
@@ -115,6 +118,14 @@ def read_issue(file: str, entry: dict[str, Any]) -> KnownIssue:
     }
     found = _convert(file, {**empty, **entry}, KnownIssue)
     _say(file, found.id, title=found.title, text=found.text, sources=found.sources)
+    for regex in () if checked else (*found.lines, *found.drivers):
+        _linear(file, found.id, regex)
+    for key, known in (("outcomes", OutcomeKind), ("phases", Phase), ("backends", Backend)):
+        for name in getattr(found, key):
+            if name not in {member.value for member in known}:
+                raise CatalogueError(f"{file}, {found.id}: {name!r} is none of the known {key}.")
+    if (found.versions_from or found.versions_until or found.fixed_in) and len(found.runtimes) != 1:
+        raise CatalogueError(f"{file}, {found.id}: versions are those of one runtime; name exactly one.")
     _day(file, found.id, found.read_on)
     return found
 
@@ -172,6 +183,13 @@ def _say(file: str, name: str, **values: str | tuple[object, ...]) -> None:
 def _day(file: str, name: str, day: str) -> None:
     if not _DAY.match(day):
         raise CatalogueError(f"{file}, {name}: read_on is {day!r}; write the day as 2026-11-30.")
+
+
+def _linear(file: str, name: str, regex: str) -> None:
+    try:
+        check_linear(regex)
+    except RegexRefused as error:
+        raise CatalogueError(f"{file}, {name}: {error}.") from error
 
 
 def _regex(file: str, name: str, regex: str, anchor: str) -> None:

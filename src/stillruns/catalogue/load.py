@@ -89,7 +89,9 @@ def workarounds() -> tuple[Workaround, ...]:
 @cache
 def known_issues() -> tuple[KnownIssue, ...]:
     """Every fault that upstream knows, in the order of its id."""
-    found = [read_issue(f, entry) for f in _files("known_issues") for entry in table(f, _parse(f), "issue")]
+    found = [
+        read_issue(f, entry, _checked(f)) for f in _files("known_issues") for entry in table(f, _parse(f), "issue")
+    ]
     unique("known issues", found)
     return tuple(sorted(found, key=lambda issue: issue.id))
 

@@ -7,10 +7,10 @@ to. Every field is taken from lines that tell it; a field that none tells is unk
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stillruns.judge import fallbacks, incident_fields, incident_words
+from stillruns.judge import fallbacks, incident_fields, incident_words, known_faults
 from stillruns.judge.incident_group import Group, Index, groups, line_of, runner_of
 from stillruns.judge.incident_kernel import leftover, of_group
 from stillruns.judge.kernel_incident import kernel_backend, kernel_only
@@ -70,7 +70,8 @@ def judge(
             source = _source(group)
             kernel = of_group(group, server, events, source, alone)
             used |= {event.ref for event in kernel}
-            incidents.append(_incident(server, group, kernel, known, index))
+            found_one = _incident(server, group, kernel, known, index)
+            incidents.append(known_faults.named(found_one, server, group, known.issues))
         notes += [_survived(server, group, known) for group in survived]
     for run in leftover(events, used):
         incidents.append(kernel_only(run))
@@ -159,7 +160,6 @@ def _incident(
         explanation=explanation,
         next_step=incident_words.next_step(outcome, pattern if top and top.rank >= 40 else None, phase),
         pattern=top.pattern if top else None,
-        known_issues=_issues(sign, known.issues),
         workarounds=_workarounds(pattern, target, on, server, known.workarounds),
         why_unknown=_why(server, group, outcome, phase, on, target, parts, runner),
     )
@@ -319,11 +319,6 @@ def _confidence(
     if told == 2 and real and all(e.kind != "garbage" for e in group.endings):
         return Confidence.HIGH
     return Confidence.MEDIUM if told else Confidence.LOW
-
-
-def _issues(sign: str | None, issues: Iterable[KnownIssue]) -> tuple[str, ...]:
-    """Only by signature: a runtime and a backend alone do not make it the same fault."""
-    return tuple(issue.id for issue in issues if sign is not None and sign in issue.signatures)
 
 
 def _workarounds(

@@ -29,7 +29,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class SeenDevice:
-    """A device that the log lists. `used` is the line `using device X`, if any."""
+    """A device that the log lists. `used` is the line `using device X`, if any; memory in MiB, as first printed."""
 
     name: str
     backend: Backend
@@ -37,6 +37,9 @@ class SeenDevice:
     ref: Ref
     used: Ref | None = None
     target: str | None = None
+    memory_mib: float | None = None
+    free_mib: float | None = None
+    driver: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,8 @@ class LoadedBackend:
 @dataclass(frozen=True, slots=True)
 class LogDevice:
     """A device that the log lists. `name` is the runtime's (`Vulkan0`), `description` the card's, `target` as the
-    compiler names it (`gfx900:xnack-`, `sm_61`) or None; `memory_mib` total, `driver` such as `radv`."""
+    compiler names it (`gfx900:xnack-`, `sm_61`) or None; `memory_mib` total and `free_mib` free in MiB when it was
+    first listed, `driver` such as `radv` or the version that Ollama prints (`60342.13`)."""
 
     backend: Backend
     name: str
@@ -65,6 +66,7 @@ class LogDevice:
     ref: Ref
     memory_mib: float | None = None
     driver: str = ""
+    free_mib: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,8 @@ class Runner:
     refs: tuple[Ref, ...] = ()
     at: str = ""
     """When it was started, as printed (ISO 8601), or empty."""
+    architecture: str | None = None
+    """Of the model, as its file names it (`qwen35`), or None."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ def _server(server: ServerLog) -> dict[str, Any]:
                 "description": d.description or None,
                 "target": d.target,
                 "memory_mib": d.memory_mib,
+                "memory_free_mib": d.free_mib,
                 "driver": d.driver or None,
                 "ref": d.ref,
             }
@@ -64,6 +65,7 @@ def _server(server: ServerLog) -> dict[str, Any]:
                 "engine": r.engine,
                 "started": r.started,
                 "model": r.model,
+                "architecture": r.architecture,
                 "requested_layers": r.requested_layers,
                 "applied_layers": r.applied_layers,
                 "total_layers": r.total_layers,

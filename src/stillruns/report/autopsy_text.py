@@ -101,6 +101,7 @@ def _server(server: ServerLog) -> str:
         driver = f", {device.driver}" if device.driver else ""
         target = f", {device.target}" if device.target else ""
         memory = f", {device.memory_mib:.0f} MiB" if device.memory_mib else ""
+        memory += f", {device.free_mib:.0f} MiB free" if device.free_mib is not None else ""
         name = device.name or device.backend.value
         lines.append(f"  device {name}: {device.description}{target}{memory}{driver}  [{device.ref}]")
     for runner in server.runners[:20]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.evidence import Ref
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Buffer, Offload, PhaseSpan
+
+_ARCHITECTURE = re.compile(
+    r"(?:llama_model_loader: - kv\s+\d{1,4}:\s+general\.architecture str|(?:print_info|llm_load_print_meta): arch)"
+    r"\s+= (?P<architecture>[\w.-]{1,40})\s*$"
+)
 
 
 @dataclass
@@ -24,6 +30,7 @@ class Load:
     settings: dict[str, tuple[str, Ref]] = field(default_factory=dict)
     overflow: dict[str, int] = field(default_factory=dict)
     beyond: bool = False
+    architecture: str | None = None
 
     def begin_tensors(self) -> None:
         """The load of the tensors begins: what looked like its lines before was a text of the model's."""
@@ -31,6 +38,12 @@ class Load:
             self.repeating = self.output = self.offloaded = None
             self.buffers.clear()
         self.begun = self.tensors = True
+
+    def describe(self, text: str) -> None:
+        """A line about the model; the first that names its architecture counts."""
+        if self.architecture is None and "arch" in text:
+            found = _ARCHITECTURE.match(text)
+            self.architecture = found["architecture"] if found else None
 
     def offload_or_absence(self, lines: int, quiet: bool, cut: bool, phase: Phase) -> Offload | Absence:
         """The layers as printed, or why they are not there.

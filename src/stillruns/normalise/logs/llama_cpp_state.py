@@ -104,6 +104,8 @@ class State:
         """A line that tells what stands in the model. Its name comes after its architecture, and the devices of this
         load before both."""
         self.described = self.described or text.startswith(_DESCRIBES)
+        if not self.side_load:
+            self.load.describe(text)
 
     def quiet(self) -> bool:
         """Whether the verbosity hides the load's lines (below 4 on builds with time stamps, b9246 and later)."""
@@ -379,6 +381,9 @@ _HANDLERS: dict[str, Callable[[State, Event], object]] = {
     "cuda_device": lambda state, event: state.seen.cuda(event),
     "vulkan_device": lambda state, event: state.seen.vulkan(event),
     "listed_device": lambda state, event: state.seen.listed(event),
+    "sycl_device": lambda state, event: state.seen.sycl(event),
+    "metal_device": lambda state, event: state.seen.metal(event),
+    "metal_memory": lambda state, event: state.seen.metal_memory(event),
     "device_used": _device_used,
     "main_device": lambda state, event: state.seen.main(event),
     "backend_used": lambda state, event: state.seen.backend_used(event),

@@ -101,10 +101,10 @@ def _devices(life: Life, facts: ServerFacts) -> tuple[LogDevice, ...]:
 
 def _device(seen: SeenDevice) -> LogDevice:
     split = _DRIVER.match(seen.description)
-    name, driver = (split["name"], split["driver"]) if split else (seen.description, "")
+    name, driver = (split["name"], split["driver"]) if split else (seen.description, seen.driver)
     if not driver and "RADV" in seen.description:
         driver = "radv"
-    return LogDevice(seen.backend, seen.name, name, seen.target, seen.ref, None, driver)
+    return LogDevice(seen.backend, seen.name, name, seen.target, seen.ref, seen.memory_mib, driver, seen.free_mib)
 
 
 def on_host(device: str) -> bool:
@@ -175,6 +175,7 @@ def _runner(life: Life, facts: ServerFacts) -> Runner | None:
         settings=shown,
         ready=facts.model_loaded,
         refs=refs,
+        architecture=life.state.load.architecture,
     )
 
 

@@ -111,7 +111,7 @@ class Reader:
             self._dumped -= 1
             if dump_line(text):
                 return
-        if state.deaths.raw(text, ref, visible(text), state.child, state.at, state.phase(), state.latest()):
+        if state.deaths.raw(text, ref, visible(text), state.child, state.at, state.place(), state.latest()):
             if state.deaths.dump is not None:
                 self._dumped = DUMP_LINES
             state.keep(ref, visible(text))
@@ -129,6 +129,8 @@ class Reader:
                 continue
             seen.add(rule.event)
             if rule.event == "metadata":
+                if state.child is not None and not state.child.ready:
+                    state.child.llama.load.describe(stripped.text)
                 return
             fields = {key: value for key, value in match.groupdict().items() if value is not None}
             ollama_events.take_llama(
@@ -136,6 +138,8 @@ class Reader:
             )
         if not seen:
             self._own_line(stripped.text, ref)
+        elif "gpu_op_failed" in seen:
+            self._trouble(text, ref)
 
     def _trouble(self, text: str, ref: str) -> None:
         found = best_pattern(self._patterns, text)

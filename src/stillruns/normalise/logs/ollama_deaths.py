@@ -88,10 +88,18 @@ class Deaths:
             self._open = None
 
     def raw(
-        self, text: str, ref: Ref, shown: str, load: Load | None, at: str, phase: Phase, latest: Load | None
+        self,
+        text: str,
+        ref: Ref,
+        shown: str,
+        load: Load | None,
+        at: str,
+        place: tuple[Phase, Ref | None],
+        latest: Load | None,
     ) -> bool:
-        """A line of a child. True when it says that the child died, or belongs to such a line. `latest` is the runner
-        that was started last: a stack that computes a batch is its, even if a probe was started since."""
+        """A line of a child. True when it says that the child died, or belongs to such a line. `place` is where the
+        child was, and the line that tells. `latest` is the runner that was started last: a stack that computes a
+        batch is its, even if a probe was started since."""
         if self.dump is not None and self.dump.open:
             self._dump_line(text, ref)
             return True
@@ -104,7 +112,7 @@ class Deaths:
                     self.all[-1].frames.append(frame)
                     return True
             return False
-        death = self._add(Death(sign.kind, ref, _line(ref), shown, at, load, sign.signal, sign.exit_status, phase))
+        death = self._add(Death(sign.kind, ref, _line(ref), shown, at, load, sign.signal, sign.exit_status, *place))
         self._window = FRAME_WINDOW
         if text.startswith(("SIG", "panic: ", "fatal error: ")):
             self.dump, self._dumping, self._latest = Dump(ref), death, latest
@@ -194,7 +202,7 @@ class Deaths:
         if phase is not Phase.UNKNOWN:
             death.phase, death.phase_ref = phase, where
         elif death.load is not None and death.load.ready:
-            death.phase = Phase.UNKNOWN
+            death.phase, death.phase_ref = Phase.UNKNOWN, None
         if dump.batch is not None and dump.batch_length is not None:
             death.detail = f"batch {dump.batch} of {dump.batch_length} inputs"
         death.frames = dump.frames or death.frames

@@ -81,6 +81,7 @@ class Load:
     weights: list[tuple[str, Ref]] = field(default_factory=list)
     libraries: list[tuple[Backend, Ref]] = field(default_factory=list)
     settings: dict[str, str] = field(default_factory=dict)
+    architecture: str | None = None
     ready: Ref | None = None
     died: Ref | None = None
     died_line: int = 0
@@ -132,6 +133,10 @@ class Load:
         names = {name for name, _ in self.weights if is_device(name)}
         names |= {b.device for b in self.llama.load.buffers if b.purpose == "model" and is_device(b.device)}
         return next(iter(names)) if len(names) == 1 and self.applied()[0] != 0 else None
+
+    def kind(self) -> str | None:
+        """The model's architecture, as the engine or llama.cpp's loader names it."""
+        return self.architecture or self.llama.load.architecture
 
     def refs(self) -> tuple[Ref, ...]:
         """The lines that a statement about it rests on, in their order."""
