@@ -20,10 +20,11 @@ from stillruns.report import autopsy_json, autopsy_text
 def command(paths: tuple[str, ...], as_json: bool, store_dir: Path | None) -> int:
     """Read logs, journals, cores and run folders: requests, applied conditions, timeline, incidents.
 
-    PATH is a file (also .gz, .xz, .zst, .bz2), a folder, a core file, or - for standard input. Exit code 0 whatever
-    the log shows; nothing is written anywhere.
+    PATH is a file (also .gz, .xz, .zst, .bz2), a folder, a core file, or - for standard input; a store's folder (its
+    newest run), or the id of a run or trial in the store. Exit code 0 whatever the log shows; nothing is written
+    anywhere.
     """
-    found = autopsy.perform(paths, sys.stdin.buffer)
+    found = autopsy.perform(paths, sys.stdin.buffer, store_dir)
     if as_json:
         emit_json(autopsy_json.document(found))
     else:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stillruns.judge import fallbacks, incident_fields, incident_words, known_faults
+from stillruns.judge import fallbacks, incident_fields, incident_twins, incident_words, known_faults
 from stillruns.judge.incident_group import Group, Index, groups, line_of, runner_of
 from stillruns.judge.incident_kernel import leftover, of_group
 from stillruns.judge.kernel_incident import kernel_backend, kernel_only
@@ -73,6 +73,8 @@ def judge(
             found_one = _incident(server, group, kernel, known, index)
             incidents.append(known_faults.named(found_one, server, group, known.issues))
         notes += [_survived(server, group, known) for group in survived]
+    incidents, twins = incident_twins.once_each(incidents, servers)
+    notes += twins
     for run in leftover(events, used):
         incidents.append(kernel_only(run))
     return tuple(incidents), tuple(notes)

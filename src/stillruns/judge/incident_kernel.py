@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import datetime, timezone
 
+from stillruns.judge.clocks import apart
 from stillruns.judge.incident_group import Group, line_of
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
 from stillruns.model.server_log import ServerLog
@@ -26,30 +26,6 @@ SEVERE = (
 )
 DEATHS = (KernelEventKind.SEGFAULT, KernelEventKind.TRAP, KernelEventKind.OOM_KILL)
 
-_SHORT = re.compile(r"(?P<month>[A-Z][a-z]{2}|\d{1,2}月) {1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)")
-_MONTHS = {m: i for i, m in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
-
-
-def seconds(at: str) -> float | None:
-    """A written time as seconds, comparable only between times of the same form; None where it cannot be read."""
-    if not at:
-        return None
-    found = _SHORT.match(at.strip())
-    if found:
-        month = _MONTHS.get(found["month"]) or int(re.sub(r"\D", "", found["month"]) or 0)
-        hours, minutes, secs = (int(part) for part in found["clock"].split(":"))
-        return ((month * 31 + int(found["day"])) * 24 + hours) * 3600.0 + minutes * 60 + secs
-    try:
-        text = re.sub(r"([+-]\d\d)(\d\d)$", r"\1:\2", at.replace(",", ".").replace("Z", "+00:00"))
-        text = re.sub(r"(\.\d{6})\d+", r"\1", text)
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        try:
-            return float(at)
-        except ValueError:
-            return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
-
 
 def of_group(
     group: Group, server: ServerLog, events: Iterable[KernelEvent], source: str, alone: bool
@@ -57,7 +33,7 @@ def of_group(
     """The kernel's lines about this incident: by process id where both name one, else by time, else (only when there
     is one server and no time at all) by nearness in the file."""
     pids = {*server.pids, *(e.pid for e in group.endings if e.pid)}
-    times = [t for t in (seconds(e.at) for e in group.endings) if t is not None]
+    times = [time for e in group.endings for time in (e.stamp, e.at) if time]
     found = []
     for event in events:
         if event.pid is not None and pids:
@@ -66,9 +42,9 @@ def of_group(
             continue
         if event.process and not OURS.search(event.process):
             continue
-        at = seconds(event.at)
-        if at is not None and times:
-            if min(abs(at - t) for t in times) <= NEAR_SECONDS:
+        between = [seconds for seconds in (apart(event.at, time) for time in times) if seconds is not None]
+        if between:
+            if min(between) <= NEAR_SECONDS:
                 found.append(event)
             continue
         same = event.ref.startswith(f"{source}:")

@@ -108,9 +108,9 @@ class _Seen:
 
     def place(self, phase: Phase) -> str:
         """`in load`; without a line the phase is not known, and lines may have been lost with the process."""
-        if phase is Phase.UNKNOWN and self.silent:
-            return "in an unknown phase (not one line was printed)"
-        return f"in {phase.value}"
+        if phase is not Phase.UNKNOWN:
+            return f"in {phase.value}"
+        return "in an unknown phase" + (" (not one line was printed)" if self.silent else "")
 
     def log_phase(self) -> Phase:
         """The phase that the log reached; a clean-up after a failed load, or after our stop at the load's deadline,

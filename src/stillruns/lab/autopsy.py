@@ -6,6 +6,7 @@ the splitter pushes the rest into the readers. So memory depends on what is foun
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -13,16 +14,17 @@ from pathlib import Path
 from typing import BinaryIO
 
 from stillruns.catalogue import literals, load
-from stillruns.collect import core_dump, logs
+from stillruns.collect import core_dump, logs, worklog
 from stillruns.judge import incident
 from stillruns.judge.incident import Knowledge
+from stillruns.lab import stored_logs
 from stillruns.model.autopsy import Autopsy, Source
 from stillruns.model.backend import Runtime
 from stillruns.model.kernel_log import KernelEvent
 from stillruns.model.server_log import Ending, Note, ServerLog
 from stillruns.normalise.logs import kernel, llama_cpp_server
 from stillruns.normalise.logs.prefilter import Prefilter
-from stillruns.normalise.logs.reader import visible
+from stillruns.normalise.logs.reader import Line, visible
 from stillruns.normalise.logs.streams import (
     OURS,
     RUNTIMES,
@@ -44,18 +46,51 @@ class _Whole:
     ids: Iterator[int] = field(default_factory=itertools.count)
 
 
-def perform(paths: tuple[str, ...], stdin: BinaryIO) -> Autopsy:
-    """Read everything that the paths name (`-` is `stdin`). Raises UsageError for a path that is not there or cannot
-    be read; whatever a readable file holds is read."""
+def perform(paths: tuple[str, ...], stdin: BinaryIO, store_dir: Path | None = None) -> Autopsy:
+    """Read everything that the paths name (`-` is `stdin`; a store, or the id of a run or trial in the store at
+    `store_dir`). Raises UsageError for a path that is not there or cannot be read; whatever a readable file holds is
+    read."""
     catalogue = Catalogue({runtime: load.grammar(runtime) for runtime in RUNTIMES}, load.patterns())
     whole = _Whole()
-    for entry in logs.inputs(paths, stdin):
-        source = f"s{len(whole.sources)}"
-        if entry.path != "-" and logs.is_core(Path(entry.path)):
-            _core(entry, source, catalogue, whole)
-        else:
-            _log(entry, source, catalogue, whole)
+    for path in paths:
+        if stored_logs.named(path):
+            _stored(path, store_dir, catalogue, whole)
+            continue
+        documents: list[str] = []
+        for entry in logs.inputs((path,), stdin, documents):
+            source = f"s{len(whole.sources)}"
+            if entry.path != "-" and logs.is_core(Path(entry.path)):
+                _core(entry, source, catalogue, whole)
+            else:
+                _log(entry, source, catalogue, whole)
+        if documents:
+            whole.warnings.append(Note("input", _passed(path, documents)))
     return conclude(whole, catalogue)
+
+
+def _passed(path: str, documents: list[str]) -> str:
+    """What a folder holds besides logs."""
+    text = f"{len(documents)} JSON documents in {path} are no logs and were passed over"
+    if any(name.rsplit("/", 1)[-1] == worklog.RESULT for name in documents):
+        text += f"; `stillruns import {path}` joins the requests of its {worklog.RESULT} with the journal"
+    return text
+
+
+def _stored(path: str, store_dir: Path | None, catalogue: Catalogue, whole: _Whole) -> None:
+    """Trials of a store: each log, and beside it what the harness recorded of the process."""
+    found, notes = stored_logs.inputs(path, store_dir)
+    whole.warnings += notes
+    for stored in found:
+        source = f"s{len(whole.sources)}"
+        last = _log(stored.entry, source, catalogue, whole)
+        if stored.record is None:
+            continue
+        record, raw = f"s{len(whole.sources)}", stored_logs.record_bytes(stored.record)
+        digest = f"sha256:{hashlib.sha256(raw).hexdigest()}"
+        whole.sources.append(Source(record, f"{stored.record.trial} record", digest, len(raw), 1))
+        log = whole.found[-1]
+        servers = stored_logs.with_ending(log.servers, stored, last, f"{record}:L1", f"srv{next(whole.ids)}")
+        whole.found[-1] = replace(log, servers=servers)
 
 
 def anchors() -> tuple[str, ...]:
@@ -92,7 +127,9 @@ def conclude(whole: _Whole, catalogue: Catalogue) -> Autopsy:
     return Autopsy(tuple(whole.sources), tuple(servers), incidents, (*warnings, *notes))
 
 
-def _log(entry: logs.LogInput, source: str, catalogue: Catalogue, whole: _Whole) -> None:
+def _log(entry: logs.LogInput, source: str, catalogue: Catalogue, whole: _Whole) -> tuple[str, str] | None:
+    """Read one log into `whole`; returns its last line that has text (ref, excerpt), as far as lines were parsed."""
+    line: Line | None = None
     splitter = Splitter(source, catalogue, default_openers(), lambda: f"srv{next(whole.ids)}")
     prefilter = Prefilter()
     for block in entry.blocks():
@@ -108,6 +145,7 @@ def _log(entry: logs.LogInput, source: str, catalogue: Catalogue, whole: _Whole)
         whole.warnings.append(Note("input", f"{entry.path}: {entry.note}"))
     if entry.size == 0:
         whole.warnings.append(Note("input", f"{entry.path} is empty"))
+    return (f"{source}:L{line.number}", visible(line.text)) if line else None
 
 
 def _core(entry: logs.LogInput, source: str, catalogue: Catalogue, whole: _Whole) -> None:

@@ -167,6 +167,9 @@ class Ending:
     refs: tuple[Ref, ...] = ()
     detail: str = ""
     """What else the lines say of it, in a few words: `batch 0 of 33 inputs`."""
+    stamp: str = ""
+    """The time that the journal or the container put before its line, as written; `at` is the server's own where it
+    prints one."""
 
 
 @dataclass(frozen=True, slots=True)

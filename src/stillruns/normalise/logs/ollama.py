@@ -67,10 +67,12 @@ class Reader:
         ref = line_ref(self._source, line.number)
         head = slog.head(text)
         state = self._state
+        state.deaths.stamp = line.at
         if head is not None:
             if head.message.startswith("Listening on ") and state.versions.stated:
                 self._restart()
                 state = self._state
+                state.deaths.stamp = line.at
             state.slog_line(head)
             state.lines += 1
             self._own_line(text, ref)

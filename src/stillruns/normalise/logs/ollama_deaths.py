@@ -39,6 +39,7 @@ class Death:
     secondary: bool = False
     after: float | None = None
     detail: str = ""
+    stamp: str = ""
     frames: list[Frame] = field(default_factory=list)
     refs: list[Ref] = field(default_factory=list)
 
@@ -64,6 +65,7 @@ class Death:
             secondary=self.secondary,
             refs=tuple(self.refs),
             detail=self.detail,
+            stamp=self.stamp,
         )
 
 
@@ -74,6 +76,8 @@ class Deaths:
     all: list[Death] = field(default_factory=list)
     dump: Dump | None = None
     dropped: int = 0
+    stamp: str = ""
+    """The envelope's time of the line that is read."""
     _first: dict[str, Death] = field(default_factory=dict)
     _dumping: Death | None = None
     _open: Death | None = None
@@ -142,7 +146,7 @@ class Deaths:
     def http(self, ref: Ref, text: str, request: str, at: str, died: Death | None) -> None:
         """A request that ended with a server error."""
         death = Death("http", ref, _line(ref), text, at, died.load if died else None, request=request)
-        death.secondary = died is not None
+        death.secondary, death.stamp = died is not None, self.stamp
         if len(self.all) < MAX_ENDINGS:
             self.all.append(death)
         else:
@@ -164,6 +168,7 @@ class Deaths:
         return None
 
     def _add(self, death: Death) -> Death:
+        death.stamp = self.stamp
         if death.load is not None:
             first = self._first.get(death.load.id)
             if first is not None:
