@@ -291,6 +291,7 @@ def test_every_issue_with_signs_has_a_case_or_a_reason() -> None:
         "llama-cpp-second-interrupt-abort": "test_second_interrupt",
         "ollama-rocm-without-gfx900-gfx906": "test_discovery_without_code",
         "ollama-vulkan-context-shift": "test_context_shift",
+        "ollama-rocm7-driver-too-old": "test_probe_that_times_out",
         "refuted-override-1030-on-vega": "test_refuted_override",
         "vllm-no-code-for-pascal": "test_vllm_on_pascal",
     }
@@ -318,6 +319,27 @@ OLLAMA_LIBRARY_PATH="[/usr/lib/ollama /usr/lib/ollama/rocm]" error="runner crash
     assert found.known_issues == ("ollama-rocm-without-gfx900-gfx906",)
     (before,) = incidents(text.replace("0.12.5", "0.12.3"))
     assert before.known_issues == ()
+
+
+def test_probe_that_times_out() -> None:
+    """ROCm's probe hangs: named where the line says which library; without it only possible."""
+    text = f"""\
+{AT.format(0)}routes.go:1668 msg="Listening on 127.0.0.1:11434 (version 0.30.0)"
+{AT.format(2)}runner.go:464 msg="failure during GPU discovery" OLLAMA_LIBRARY_PATH="[/usr/lib/ollama/rocm]" \
+error="failed to finish discovery before timeout"
+"""
+    (found,) = incidents(text)
+    assert (found.outcome, found.phase.value) == (None, "discover")
+    assert found.known_issues == ("ollama-rocm7-driver-too-old",)
+    (untold,) = incidents(text.replace("/rocm]", "]"))
+    assert "the backend" in dict(untold.why_unknown)["known_issues"]
+    cpu = f'{AT.format(3)}types.go:60 msg="inference compute" id=cpu library=cpu name=cpu total="32.0 GiB"\n'
+    (fell,) = incidents(text + cpu)
+    assert fell.known_issues == ("ollama-rocm7-driver-too-old",)
+    (other,) = incidents((text + cpu).replace("/rocm]", "/vulkan]"))
+    assert other.known_issues == ()
+    gpu = f'{AT.format(3)}types.go:42 msg="inference compute" {VEGA_VULKAN} total="8.0 GiB"\n'
+    assert incidents(text + gpu) == ()
 
 
 def test_context_shift() -> None:

@@ -15,6 +15,7 @@ from stillruns.judge.incident_group import Group, Index, groups, line_of, runner
 from stillruns.judge.incident_kernel import leftover, of_group
 from stillruns.judge.kernel_incident import kernel_backend, kernel_only
 from stillruns.judge.signature import signature, telling
+from stillruns.judge.stack_phase import first_computation
 from stillruns.judge.stack_phase import phase as stack_phase
 from stillruns.model.autopsy import Confidence, Excerpt, Incident
 from stillruns.model.backend import Backend, Runtime
@@ -87,6 +88,9 @@ def _quiet(server: ServerLog) -> list[Group]:
     if lost is not None:
         group.add(line_of(lost[0].ref), lost[0])
         group.lost = lost[1]
+    elif (probe := fallbacks.unfinished(server)) is not None:
+        group.add(line_of(probe[0].ref), probe[0])
+        group.lost = probe[1]
     elif server.last_phase in _BUSY and server.runtime in (Runtime.OLLAMA, Runtime.VLLM) and not server.clean_end:
         last = server.phases[-1].last
         if any(line_of(r.last) > line_of(last) for r in server.requests):
@@ -117,6 +121,8 @@ def _incident(
     signal = _signal(group, kernel)
     outcome, manner = _outcome(group, top, signal, kernel)
     phase = _phase(group, top, outcome, known.patterns)
+    if phase is Phase.UNKNOWN and top is not None and first_computation(server, runner, top.pattern, group):
+        phase = Phase.PROMPT
     frames = next((telling(e.frames) for e in group.endings if e.frames), ())
     on = incident_fields.backend(server, runner, group, frames, index)
     on = group.lost if group.lost is not Backend.UNKNOWN else kernel_backend(on, kernel)
@@ -228,7 +234,11 @@ def _outcome(
         return top.outcome, manner or top.outcome.value
     if kinds & {"panic", "exception", "exit", "eof", "http"}:
         return OutcomeKind.ERROR, manner
-    return None, "the log ends in mid work"
+    return None, "a probe of the GPUs failed" if _probe(group) else "the log ends in mid work"
+
+
+def _probe(group: Group) -> bool:
+    return any(e.kind == "probe" for e in group.endings)
 
 
 def _manner(ending: Ending) -> str:
@@ -356,7 +366,8 @@ def _why(
 ) -> tuple[tuple[str, str], ...]:
     found: list[tuple[str, str]] = []
     if outcome is None:
-        found.append(("outcome", "the log ends in mid work: a hang, a death and a cut log look alike"))
+        mid = "the log ends in mid work: a hang, a death and a cut log look alike"
+        found.append(("outcome", "no line shows what was used after the probe failed" if _probe(group) else mid))
     if phase is Phase.UNKNOWN:
         told = (
             "no line before it tells a phase"

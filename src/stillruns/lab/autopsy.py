@@ -105,7 +105,7 @@ def knowledge(servers: tuple[ServerLog, ...] = ()) -> Knowledge:
     """The catalogue, as the judge wants it; without the parts that these servers have no use for."""
     patterns = {p.id: p for p in load.patterns()}
     met = [patterns[t.pattern] for s in servers for t in s.troubles if t.pattern in patterns]
-    died = bool(met) or any(s.endings for s in servers)
+    died = bool(met) or any(s.endings or any(n.kind == "discovery" for n in s.notes) for s in servers)
     return Knowledge(
         patterns=patterns,
         workarounds={w.id: w for w in load.workarounds()} if any(p.workarounds for p in met) else {},

@@ -53,7 +53,7 @@ def summary(life: Life, id: str, name: str) -> ServerLog:
         notes.append(
             Note("hidden", "the load's lines are not shown at this verbosity: layers and buffers are unknown")
         )
-    fallback = _fallback(facts, runner)
+    fallback = _fallback(facts, runner, life.asked)
     if fallback:
         notes.append(fallback)
     if life.override:
@@ -149,7 +149,7 @@ def _runner(life: Life, facts: ServerFacts) -> Runner | None:
         return _bench_runner(life, facts)
     if life.state.loads == 0 and isinstance(offload, Absence) and not backends and life.asked is None:
         return None
-    requested = life.asked
+    requested = life.asked if life.asked is not None else _repeated(life, offload)
     device = next((d.name for d in facts.devices if d.used is not None), None)
     if device is None:
         device = next((b.device for b in facts.buffers if b.purpose == "model" and not on_host(b.device)), None)
@@ -179,6 +179,14 @@ def _runner(life: Life, facts: ServerFacts) -> Runner | None:
     )
 
 
+def _repeated(life: Life, offload: Offload | Absence) -> Layers:
+    """What was asked, where only the layer line tells: until 2025 (`llm_load_tensors`) it repeats -ngl, at most the
+    number of layers. Later builds may have chosen the number themselves (-fit)."""
+    if not isinstance(offload, Offload) or offload.offloaded >= offload.total:
+        return None
+    return offload.offloaded if life.texts.get(offload.ref, "").startswith("llm_load_tensors: ") else None
+
+
 def _applied(facts: ServerFacts) -> int | None:
     """The printed number counts only where something shows that a device took part."""
     offload = facts.offload
@@ -195,7 +203,7 @@ def _ran_on_cpu(facts: ServerFacts) -> bool:
     return bool(model) and all(on_host(b.device) and b.device != "VRAM" for b in model)
 
 
-def _fallback(facts: ServerFacts, runner: Runner | None) -> Note | None:
+def _fallback(facts: ServerFacts, runner: Runner | None, asked: Layers) -> Note | None:
     offload = facts.offload
     if runner is None or not isinstance(offload, Offload):
         return None
@@ -206,7 +214,6 @@ def _fallback(facts: ServerFacts, runner: Runner | None) -> Note | None:
         )
         return Note("fallback", text, (offload.ref,))
     gpus = [d for d in facts.devices if d.backend not in (Backend.CPU, Backend.UNKNOWN)]
-    asked = runner.requested_layers
     if offload.offloaded == 0 and gpus and asked not in (0, None):
         return Note("fallback", f"{asked} layers were asked for and none was offloaded", (offload.ref,))
     if offload.offloaded == 0 and gpus and asked is None:
