@@ -148,7 +148,7 @@ def _incident(
     return Incident(
         server=server.id,
         request=request.id if request else None,
-        time=next((e.at for e in group.endings if e.at), None),
+        time=next((at for at in (*(e.at for e in group.endings), *(t.at for t in group.troubles)) if at), None),
         outcome=outcome,
         signal=signal,
         detail=manner,

@@ -7,11 +7,14 @@ from collections.abc import Iterable
 
 from stillruns.judge.clocks import apart
 from stillruns.judge.incident_group import Group, line_of
+from stillruns.model.backend import Runtime
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
 from stillruns.model.server_log import ServerLog
 
 NEAR_SECONDS = 30.0
 NEAR_LINES = 200
+CHILD_SECONDS = 10.0
+"""Of a process id that the log does not name: Ollama's runners have others than the server."""
 
 OURS = re.compile(r"llama|vllm|ggml|koboldcpp", re.IGNORECASE)
 """Process names that may be a model server."""
@@ -33,22 +36,24 @@ def of_group(
     """The kernel's lines about this incident: by process id where both name one, else by time, else (only when there
     is one server and no time at all) by nearness in the file."""
     pids = {*server.pids, *(e.pid for e in group.endings if e.pid)}
-    times = [time for e in group.endings for time in (e.stamp, e.at) if time]
+    times = [time for e in group.endings for time in (e.stamp, e.at) if time] + [t.at for t in group.troubles if t.at]
     found = []
     for event in events:
-        if event.pid is not None and pids:
-            if event.pid in pids:
-                found.append(event)
+        if event.pid is not None and event.pid in pids:
+            found.append(event)
+            continue
+        child = event.pid is not None and bool(pids)
+        if child and server.runtime is not Runtime.OLLAMA:
             continue
         if event.process and not OURS.search(event.process):
             continue
         between = [seconds for seconds in (apart(event.at, time) for time in times) if seconds is not None]
         if between:
-            if min(between) <= NEAR_SECONDS:
+            if min(between) <= (CHILD_SECONDS if child else NEAR_SECONDS):
                 found.append(event)
             continue
         same = event.ref.startswith(f"{source}:")
-        if alone and same and group.first - NEAR_LINES <= line_of(event.ref) <= group.last + NEAR_LINES:
+        if alone and same and not child and group.first - NEAR_LINES <= line_of(event.ref) <= group.last + NEAR_LINES:
             found.append(event)
     return tuple(found)
 

@@ -78,7 +78,8 @@ class PhaseSpan:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A line that a crash pattern explains: `pattern` is the catalogue id, `rank` higher is more telling."""
+    """A line that a crash pattern explains: `pattern` is the catalogue id, `rank` higher is more telling, `at` the
+    time that the journal or the container put before it, or that the server printed last."""
 
     pattern: str
     outcome: OutcomeKind
@@ -88,6 +89,7 @@ class Trouble:
     text: str
     phase: Phase
     device: str | None = None
+    at: str = ""
 
 
 @dataclass(frozen=True, slots=True)

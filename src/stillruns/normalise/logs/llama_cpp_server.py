@@ -95,6 +95,7 @@ class Reader:
         if life.state.phases.spans and life.state.phases.spans[-1].last == ref:
             life.phase_line = (ref, stripped.text)
         if pattern is not None:
+            life.state.stamp_trouble(ref, line.at)
             life.keep(ref, stripped.text)
             life.keep(*life.phase_line)
             life.after = AFTER

@@ -156,6 +156,11 @@ class State:
             )
         )
 
+    def stamp_trouble(self, ref: Ref, at: str) -> None:
+        """The time of the envelope of the line that was just read."""
+        if at and self.troubles and self.troubles[-1].ref == ref:
+            self.troubles[-1] = replace(self.troubles[-1], at=at)
+
     def offload(self) -> Offload | Absence:
         """The layers of the load that counts, or why they are not there."""
         return self.load.offload_or_absence(self.lines, self.quiet(), self.cut_at is not None, self.phase())

@@ -161,6 +161,7 @@ class Reader:
                 text=visible(text),
                 phase=Phase.DISCOVER if probe else pattern.phase or state.phase(),
                 device=match.groupdict().get("device"),
+                at=state.deaths.stamp or state.at,
             )
         )
 

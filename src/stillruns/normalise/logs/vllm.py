@@ -103,6 +103,7 @@ class Reader:
                     visible(text),
                     pattern.phase or self.phase,
                     device,
+                    line.at,
                 )
             )
             self.texts[ref] = visible(text)
