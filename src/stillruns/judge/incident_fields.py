@@ -241,6 +241,8 @@ def context(
         ships = top is not None and top.id in _NO_CODE
         if ships or outcome is OutcomeKind.OOM:
             found.append(Component.OLLAMA)
+    if server.runtime is Runtime.VLLM and found == [Component.UNKNOWN] and outcome is OutcomeKind.ERROR:
+        found = [Component.VLLM, Component.CONFIGURATION]  # it gave up by itself: what it was asked, or how
     if any(n.kind == "override" for n in server.notes) and top is not None and top.outcome is OutcomeKind.ABORT:
         found = [Component.CONFIGURATION, *found]
     return tuple(dict.fromkeys(found))

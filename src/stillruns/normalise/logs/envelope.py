@@ -27,6 +27,12 @@ _STAMP = re.compile(r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,9}Z) ")
 _COMPOSE = re.compile(r"(?P<unit>[A-Za-z][\w.@-]{0,100})[ ]{1,40}\| ?")
 _NO_CONTAINER = ("INFO", "WARN", "ERROR", "DEBUG", "load_model", "main", "slot", "srv")
 _POD = re.compile(r"\[pod/(?P<unit>[^\]\s]{3,400})\] ")
+_STUDIO = re.compile(r"\[(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\]\[(?:DEBUG|INFO|WARN|ERROR)\](?: |$)")
+_STUDIO_ALONE = re.compile(r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \[(?:DEBUG|INFO|WARN|ERROR)\]$")
+_STUDIO_TEXT = re.compile(
+    r" (?=(?:ggml|llama|load|print_info|alloc_tensor|sched|graph|common|clip)_?\w*: |\[lmstudio|\[LLM )"
+)
+"""LM Studio: the level before the text, or in a line of its own and the text behind a space in the next."""
 _NO_HOST = ("slot", "srv", "main", "llama", "common")
 """Beginnings of llama-server's own lines, which look like a host and a unit: `slot launch_slot_: id  0`."""
 _RING = re.compile(r"\[ {0,6}(?P<at>\d{1,9}\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ")
@@ -56,6 +62,9 @@ def open_line(text: str) -> Opened:
         found = _RING.match(text)
         if found:
             return Opened(text[found.end() :], KERNEL, None, found["at"], True)
+        found = _STUDIO.match(text)
+        if found:
+            return Opened(text[found.end() :], "", None, found["at"], False)
         found = _POD.match(text)
         return _inside(text, found) if found else Opened(text)
     if first == "{":
@@ -75,9 +84,15 @@ def _worded(text: str, first: str) -> Opened:
             found = form.match(text)
             if found and not (form is _ISO and found["pid"] is None and found["host"] in _NO_HOST):
                 return _opened(text, found)
+    found = _STUDIO_ALONE.match(text) if first.isdigit() and text.endswith("]") else None
+    if found:
+        return Opened("", "", None, found["at"], False)
     found = _SHORT.match(text)
     if found:
         return _opened(text, found)
+    found = _STUDIO_TEXT.match(text) if first == " " else None
+    if found:
+        return Opened(text[1:])
     if first.isalpha() and "|" in text[:160]:
         found = _COMPOSE.match(text)
         if found and found["unit"] not in _NO_CONTAINER:

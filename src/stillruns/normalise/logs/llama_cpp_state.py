@@ -33,7 +33,7 @@ RETRIED = 6
 """The lines of a failed reservation stand within so many lines before the one that says that it is tried again."""
 NOTE_NO_GPU_BACKEND = "the binary says that it has no usable GPU and ignores the number of layers"
 
-_IDLE = {"listening", "idle", "request_end", "slots"}
+_IDLE = {"listening", "idle", "request_end", "slots", "client_ready"}
 """After these the server waits (for its slots, then for a request): no phase."""
 _AFTER_LOAD = {
     "context",
