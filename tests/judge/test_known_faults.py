@@ -263,6 +263,9 @@ def test_named_where_everything_fits(name: str) -> None:
     """Version, backend, target, model and the deciding line fit: the incident carries the issue's id."""
     (found,) = incidents(CASES[name][0])
     assert name in found.known_issues
+    issue = next(i for i in load.known_issues() if i.id == name)
+    assert issue.title in found.explanation
+    assert not issue.fixed_in or found.next_step.startswith(f"Use {issue.fixed_in} or newer.")
 
 
 @pytest.mark.parametrize(("name", "other"), [(name, other) for name in CASES for other in CASES[name][1]])

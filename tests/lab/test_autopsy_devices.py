@@ -61,7 +61,7 @@ OLLAMA = {
         f'{SLOG}types.go:32 msg="inference compute" id=0 filter_id=0 library=Vulkan compute=0.0 name=Vulkan0 '
         'description="AMD Radeon RX Vega (RADV VEGA10)" libdirs=ollama,vulkan driver=0.0 pci_id=0000:44:00.0 '
         'type=discrete total="8.0 GiB" available="7.5 GiB"\n',
-        (Backend.VULKAN, None, 8192, 7680, ""),
+        (Backend.VULKAN, "gfx900", 8192, 7680, ""),
     ),
     "metal": (
         f'{SLOG}types.go:130 msg="inference compute" id=0 library=metal variant="" compute="" driver=0.0 name="" '
@@ -117,11 +117,11 @@ ggml_vulkan: 0 = AMD Radeon RX Vega (RADV VEGA10) (radv) | uma: 0 | fp16: 1 | wa
 LLAMA = {
     "listing with stamps": (
         "0.00.744.663 I cmn  common_param:   - Vulkan0 : Radeon RX Vega (RADV VEGA10) (8176 MiB, 7671 MiB free)\n",
-        ("Vulkan0", "radv", None, 8176, 7671),
+        ("Vulkan0", "radv", "gfx900", 8176, 7671),
     ),
     "--list-devices": (
         "Available devices:\n  Vulkan0: AMD Radeon RX Vega (RADV VEGA10) (8176 MiB, 7671 MiB free)\n",
-        ("Vulkan0", "radv", None, 8176, 7671),
+        ("Vulkan0", "radv", "gfx900", 8176, 7671),
     ),
     "ggml_cuda_init of 2026": (
         "ggml_cuda_init: found 1 CUDA devices (Total VRAM: 11172 MiB):\n"
@@ -137,7 +137,7 @@ LLAMA = {
         "llama_model_loader: loaded meta data with 26 key-value pairs and 9 tensors from /m/a (version GGUF V3)\n"
         "llama_model_load_from_file_impl: using device Vulkan0 (RX 580 Series (RADV POLARIS10)) - 8012 MiB "
         "free\n",
-        ("Vulkan0", "radv", None, None, 8012),
+        ("Vulkan0", "radv", "gfx803", None, 8012),
     ),
     "SYCL's table": (
         "Found 1 SYCL devices:\n"
@@ -174,3 +174,15 @@ def test_the_first_memory_counts() -> None:
 """
     (found,) = devices(text)
     assert (found.memory_mib, found.free_mib) == (143771, 143139)
+
+
+def test_a_target_by_the_card_s_name_says_so() -> None:
+    """Vulkan prints no target: the card's name tells it, marked; a printed one is not touched."""
+    (named,) = devices("ggml_vulkan: 0 = AMD Radeon VII (RADV VEGA20) (radv) | uma: 0 | fp16: 1 | warp size: 64\n")
+    assert (named.target, named.by_name) == ("gfx906", True)
+    (printed,) = devices(
+        "ggml_cuda_init: found 1 ROCm devices:\n  Device 0: AMD Radeon VII, gfx1030 (0x1030), VMM: no\n"
+    )
+    assert (printed.target, printed.by_name) == ("gfx1030", False)
+    (other,) = devices("ggml_vulkan: 0 = Some Card (radv) | uma: 0 | fp16: 1 | warp size: 64\n")
+    assert (other.target, other.by_name) == (None, False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from stillruns.judge.incident_group import Group, Index, line_of
 from stillruns.judge.modules import MODULES
@@ -161,6 +162,15 @@ def target(found: LogDevice | None, server: ServerLog, cards: tuple[CardName, ..
     if by_name and printed_base and by_name != printed_base and by_name.startswith("gfx"):
         return by_name, f"the log prints {printed_base} for a card that is {by_name}: an override is set"
     return printed_base or by_name, ""
+
+
+def with_targets(server: ServerLog, cards: tuple[CardName, ...]) -> ServerLog:
+    """The server with the targets of those devices whose lines print none and whose card's name tells it."""
+    devices = []
+    for found in server.devices:
+        known = card_target(found.description, cards) if found.target is None and found.description else None
+        devices.append(replace(found, target=known, by_name=True) if known else found)
+    return replace(server, devices=tuple(devices))
 
 
 def card_target(name: str, cards: tuple[CardName, ...]) -> str | None:

@@ -62,7 +62,16 @@ def named(incident: Incident, server: ServerLog, group: Group, issues: tuple[Kno
     known, possible = matching(seen, issues)
     maybe = "; ".join(f"it may be {name}, but the log does not tell {what}" for name, what in possible)
     why = (("known_issues", maybe),) if maybe and not known else ()
-    return replace(incident, known_issues=known, why_unknown=(*incident.why_unknown, *why))
+    named_ones = [issue for issue in issues if issue.id in known]
+    said = "".join(f" Upstream knows it: {issue.title}." for issue in named_ones)
+    fixed = next((issue.fixed_in for issue in named_ones if issue.fixed_in), None)
+    return replace(
+        incident,
+        known_issues=known,
+        explanation=incident.explanation + said,
+        next_step=f"Use {fixed} or newer. {incident.next_step}".strip() if fixed else incident.next_step,
+        why_unknown=(*incident.why_unknown, *why),
+    )
 
 
 def matching(seen: Seen, issues: Iterable[KnownIssue]) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from stillruns.catalogue import literals, load
 from stillruns.collect import core_dump, logs, worklog
-from stillruns.judge import incident
+from stillruns.judge import incident, incident_fields
 from stillruns.judge.incident import Knowledge
 from stillruns.lab import stored_logs
 from stillruns.model.autopsy import Autopsy, Source
@@ -119,7 +119,7 @@ def conclude(whole: _Whole, catalogue: Catalogue) -> Autopsy:
     servers = [server for found in whole.found for server in found.servers]
     servers = [replace(server, id=f"srv{number}") for number, server in enumerate(servers)]
     supervisor = [entry for found in whole.found for entry in found.supervisor]
-    servers = _supervised(servers, supervisor)
+    servers = [incident_fields.with_targets(server, load.card_names()) for server in _supervised(servers, supervisor)]
     events: tuple[KernelEvent, ...] = tuple(event for found in whole.found for event in found.kernel)
     incidents, notes = incident.judge(tuple(servers), events, knowledge(tuple(servers)))
     warnings = [*whole.warnings, *(n for found in whole.found for n in found.notes)]

@@ -57,7 +57,8 @@ class LoadedBackend:
 class LogDevice:
     """A device that the log lists. `name` is the runtime's (`Vulkan0`), `description` the card's, `target` as the
     compiler names it (`gfx900:xnack-`, `sm_61`) or None; `memory_mib` total and `free_mib` free in MiB when it was
-    first listed, `driver` such as `radv` or the version that Ollama prints (`60342.13`)."""
+    first listed, `driver` such as `radv` or the version that Ollama prints (`60342.13`). `by_name` says that no line
+    prints the target and that it is the one of a card of this name."""
 
     backend: Backend
     name: str
@@ -67,6 +68,7 @@ class LogDevice:
     memory_mib: float | None = None
     driver: str = ""
     free_mib: float | None = None
+    by_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ def _server(server: ServerLog) -> dict[str, Any]:
                 "name": d.name or None,
                 "description": d.description or None,
                 "target": d.target,
+                "target_from": None if d.target is None else "card name" if d.by_name else "log",
                 "memory_mib": d.memory_mib,
                 "memory_free_mib": d.free_mib,
                 "driver": d.driver or None,

@@ -9,6 +9,7 @@ from stillruns.model.server_log import Layers, LogRequest, ServerLog
 from stillruns.report.columns import columns, visible
 
 MAX_REQUESTS = 40
+MAX_SOURCES = 12
 MAX_EVIDENCE = 8
 _WIDTH = 110
 
@@ -30,10 +31,28 @@ def text(found: Autopsy) -> str:
 
 
 def _sources(found: Autopsy) -> str:
-    return "\n".join(
+    """The inputs; of many, those that something below refers to."""
+    shown, rest = found.sources, 0
+    if len(shown) > MAX_SOURCES:
+        told = _told(found)
+        shown = tuple(s for s in shown if s.id in told or s.note)
+        rest = len(found.sources) - len(shown)
+    lines = [
         f"{s.id} {visible(s.path)}: {s.lines} lines, {s.bytes} bytes" + (f" ({s.note})" if s.note else "")
-        for s in found.sources
-    )
+        for s in shown
+    ]
+    return "\n".join([*lines, *([f"{rest} more inputs show nothing of a server; --json lists them"] if rest else [])])
+
+
+def _told(found: Autopsy) -> set[str]:
+    """Ids of the inputs that servers, incidents and notes refer to."""
+    refs = [span.first for server in found.servers for span in server.phases]
+    for server in found.servers:
+        refs += [d.ref for d in server.devices] + [b.ref for b in server.backends_loaded]
+        refs += [r.started for r in server.runners] + [r.first for r in server.requests]
+    refs += [excerpt.ref for incident in found.incidents for excerpt in incident.evidence]
+    refs += [ref for note in found.warnings for ref in note.refs]
+    return {ref.split(":", 1)[0] for ref in refs}
 
 
 def _refs(refs: tuple[str, ...]) -> str:
@@ -100,6 +119,7 @@ def _server(server: ServerLog) -> str:
     for device in server.devices[:16]:
         driver = f", {device.driver}" if device.driver else ""
         target = f", {device.target}" if device.target else ""
+        target += " (by its name)" if device.by_name else ""
         memory = f", {device.memory_mib:.0f} MiB" if device.memory_mib else ""
         memory += f", {device.free_mib:.0f} MiB free" if device.free_mib is not None else ""
         name = device.name or device.backend.value
