@@ -146,7 +146,20 @@ def _span(first: str, last: str) -> str:
 
 
 def _requests(requests: tuple[LogRequest, ...]) -> str:
-    rows = [("request", "status", "seconds", "tokens", "t/s", "runner", "asked", "applied", "as asked?")]
+    head = (
+        "request",
+        "status",
+        "seconds",
+        "tokens",
+        "t/s",
+        "runner",
+        "context",
+        "batch",
+        "flash",
+        "asked",
+        "applied",
+    )
+    rows = [(*head, "as asked?")]
     for request in requests[-MAX_REQUESTS:]:
         got = "?" if request.applied_layers is None else str(request.applied_layers)
         got += f"/{request.total_layers}" if request.total_layers is not None else ""
@@ -158,6 +171,9 @@ def _requests(requests: tuple[LogRequest, ...]) -> str:
                 str(request.tokens) if request.tokens is not None else "?",
                 f"{request.rate:.2f}" if request.rate is not None else "?",
                 (request.runner or "?") + (" (re-used)" if request.reused else ""),
+                str(request.context or "?"),
+                str(request.batch or "?"),
+                request.flash_attention or "?",
                 "?" if request.requested_layers is None else str(request.requested_layers),
                 got,
                 request.applied.value + ("" if request.applied.value == "yes" else f": {request.why}"),
