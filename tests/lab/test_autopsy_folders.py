@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from stillruns.errors import StoreError, UsageError
-from stillruns.lab import autopsy, once
+from stillruns.lab import autopsy, once, stored_logs
 from stillruns.model.applied import Answer
+from stillruns.model.autopsy import Autopsy
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.phase import Phase
@@ -32,9 +33,15 @@ msg="post predict" error="Post \\"http://127.0.0.1:40001/completion\\": EOF"
 """
 
 
+def read(path: str, store: Path | None = None) -> Autopsy:
+    """As the verb does it."""
+    stored = stored_logs.opener(store) if autopsy.names_a_store((path,)) else None
+    return autopsy.perform((path,), io.BytesIO(), stored)
+
+
 def test_a_store_s_newest_run() -> None:
     """Nine trials of a real run: each log is a server, and the layers that each command asked for are known."""
-    found = autopsy.perform((str(STORE),), io.BytesIO())
+    found = read(str(STORE))
     assert (len(found.servers), found.incidents) == (9, ())
     assert {s.runtime for s in found.servers} == {Runtime.LLAMA_CPP}
     assert [s.id for s in found.servers] == [f"srv{n}" for n in range(9)]
@@ -49,14 +56,14 @@ def test_a_store_s_newest_run() -> None:
 
 def test_one_run_and_one_trial_by_id(tmp_path: Path) -> None:
     """A run's or a trial's id names what to read in the store; one that is not there is said to be missing."""
-    run = autopsy.perform((str(STORE),), io.BytesIO()).servers[0].name.split(".", 1)[0]
-    assert len(autopsy.perform((run,), io.BytesIO(), STORE).servers) == 9
-    (one,) = autopsy.perform((f"{run}.0003",), io.BytesIO(), STORE).servers
+    run = read(str(STORE)).servers[0].name.split(".", 1)[0]
+    assert len(read(run, STORE).servers) == 9
+    (one,) = read(f"{run}.0003", STORE).servers
     assert one.name == f"{run}.0003"
     with pytest.raises(UsageError, match="no trial of"):
-        autopsy.perform((f"{run}.0999",), io.BytesIO(), STORE)
+        read(f"{run}.0999", STORE)
     with pytest.raises(StoreError, match="no store at"):
-        autopsy.perform((run,), io.BytesIO(), tmp_path / "nowhere")
+        read(run, tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(("said", "key"), [("echo loading; ", "loading"), ("", "the harness's record: SIGSEGV")])
@@ -64,7 +71,7 @@ def test_a_death_that_only_the_harness_saw(tmp_path: Path, said: str, key: str) 
     """The log says nothing of the signal, or is empty: the trial's record is evidence beside it, phase unknown."""
     with open_store(tmp_path / "store") as store:
         seen = once.run(("sh", "-c", f"{said}kill -SEGV $$"), store, lambda text: None)
-    (found,) = autopsy.perform((seen.run,), io.BytesIO(), tmp_path / "store").incidents
+    (found,) = read(seen.run, tmp_path / "store").incidents
     assert (found.outcome, found.signal, found.phase) == (OutcomeKind.CRASH, "SIGSEGV", Phase.UNKNOWN)
     assert "phase" in dict(found.why_unknown)
     assert found.key_line is not None and found.key_line.text.startswith(key)
@@ -75,13 +82,13 @@ def test_a_clean_end_is_none(tmp_path: Path) -> None:
     """A command that ends well has no incident."""
     with open_store(tmp_path / "store") as store:
         once.run(("sh", "-c", "echo fine"), store, lambda text: None)
-    assert autopsy.perform((str(tmp_path / "store"),), io.BytesIO()).incidents == ()
+    assert read(str(tmp_path / "store")).incidents == ()
 
 
 def test_a_foreign_run_folder() -> None:
     """Journals and probes of a worklog are read, its JSON documents are named and passed over."""
     folder = ROOT / "tests" / "golden" / "worklog" / "run_a"
-    found = autopsy.perform((str(folder),), io.BytesIO())
+    found = read(str(folder))
     assert not any(s.path.endswith(".json") for s in found.sources)
     assert any("stillruns import" in note.text for note in found.warnings if note.kind == "input")
     assert any(s.runtime is Runtime.OLLAMA and s.requests for s in found.servers)
@@ -93,7 +100,7 @@ def test_words_in_json_answers_are_no_incident(tmp_path: Path) -> None:
     (tmp_path / "pretty.json").write_text('{\n  "log": "x"\n}\n')
     line = '{"log":"Segmentation fault (core dumped)\\n","stream":"stderr","time":"2026-03-07T01:31:33.000000000Z"}\n'
     (tmp_path / "abc-json.log").write_text(line)
-    found = autopsy.perform((str(tmp_path),), io.BytesIO())
+    found = read(str(tmp_path))
     assert [i.signal for i in found.incidents] == ["SIGSEGV"]
     assert [Path(s.path).name for s in found.sources] == ["abc-json.log"]
 
@@ -102,13 +109,13 @@ def test_the_same_death_in_two_excerpts_is_one(tmp_path: Path) -> None:
     """A probe and the journal quote the same lines: one incident, from the file that tells more."""
     (tmp_path / "a_probe.txt").write_text("".join(JOURNAL.splitlines(True)[3:]))
     (tmp_path / "b_journal.txt").write_text(JOURNAL)
-    found = autopsy.perform((str(tmp_path),), io.BytesIO())
+    found = read(str(tmp_path))
     (incident,) = found.incidents
     assert (incident.backend, incident.server) == (Backend.VULKAN, "srv1")
     assert any(note.kind == "twin" for note in found.warnings)
     other = JOURNAL.replace("[1416]", "[1500]")
     (tmp_path / "a_probe.txt").write_text("".join(other.splitlines(True)[3:]))
-    assert len(autopsy.perform((str(tmp_path),), io.BytesIO()).incidents) == 2
+    assert len(read(str(tmp_path)).incidents) == 2
 
 
 def test_the_public_study_s_run_folder() -> None:
@@ -116,7 +123,7 @@ def test_the_public_study_s_run_folder() -> None:
     folder = SHARED / "data" / "vega-hbmx" / "run_20260307_013050"
     if not folder.is_dir():
         pytest.skip("../shared/data/vega-hbmx is not there")
-    found = autopsy.perform((str(folder),), io.BytesIO())
+    found = read(str(folder))
     assert len(found.incidents) == 3
     assert len({i.signature for i in found.incidents}) == 1
     assert {i.known_issues for i in found.incidents} == {("ollama-qwen35-vulkan-deltanet-set",)}

@@ -3,13 +3,13 @@ write, each request under the condition that its runner was loaded with."""
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import json
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from msgspec.structs import replace
 
 from stillruns.lab import autopsy
 from stillruns.model.applied import Answer
@@ -240,8 +240,8 @@ def test_one_after_the_other(form: str) -> None:
 
 
 def _renamed(part: Autopsy, number: int) -> list[ServerLog]:
-    return [dataclasses.replace(s, id=f"{number}-{s.id}") for s in part.servers]
+    return [replace(s, id=f"{number}-{s.id}") for s in part.servers]
 
 
 def _moved(part: Autopsy, number: int) -> list[Incident]:
-    return [dataclasses.replace(i, server=f"{number}-{i.server}") for i in part.incidents]
+    return [replace(i, server=f"{number}-{i.server}") for i in part.incidents]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from stillruns.cli import late
 from stillruns.cli.options import common
 from stillruns.cli.output import emit_json, emit_text
 from stillruns.errors import ExitCode
@@ -24,7 +25,8 @@ def command(paths: tuple[str, ...], as_json: bool, store_dir: Path | None) -> in
     newest run), or the id of a run or trial in the store. Exit code 0 whatever the log shows; nothing is written
     anywhere.
     """
-    found = autopsy.perform(paths, sys.stdin.buffer, store_dir)
+    stored = late.load("autopsy_job").opener(store_dir) if autopsy.names_a_store(paths) else None
+    found = autopsy.perform(paths, sys.stdin.buffer, stored)
     if as_json:
         emit_json(autopsy_json.document(found))
     else:

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from stillruns.errors import UsageError
+from stillruns.model.expression import Expression
 
 BLOCK = 1 << 20
 MAX_FILES = 500
 """Of a folder, so many files are read."""
 CORE_MAGIC = b"\x7fELF"
 
+_ID = Expression(r"\d{8}T\d{6}Z-[0-9a-f]{8}(?:\.\d{4,})?\Z")
 _BINARY = (b"GGUF", b"PK\x03\x04", b"\x89PNG", b"SQLite format 3")
 
 
@@ -191,6 +193,16 @@ def _open(path: str) -> BinaryIO:
         raise UsageError(
             f"{path} cannot be opened: {error.strerror}; name a log file, a folder, or - for standard input."
         ) from error
+
+
+def in_store(path: str) -> bool:
+    """Whether this is a folder that holds a store, or the id of a run or a trial that is no file."""
+    if path == "-":
+        return False
+    place = Path(path)
+    if _ID.match(path) and not place.exists():
+        return True
+    return (place / "VERSION").is_file() and (place / "journal").is_dir()
 
 
 def inputs(paths: tuple[str, ...], stdin: BinaryIO, documents: list[str] | None = None) -> tuple[LogInput, ...]:

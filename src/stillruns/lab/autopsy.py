@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
+
+from msgspec.structs import replace
 
 from stillruns.catalogue import literals, load
 from stillruns.collect import core_dump, logs, worklog
 from stillruns.judge import incident, incident_fields
 from stillruns.judge.incident import Knowledge
-from stillruns.lab import stored_logs
 from stillruns.model.autopsy import Autopsy, Source
 from stillruns.model.backend import Runtime
 from stillruns.model.kernel_log import KernelEvent
@@ -46,15 +47,37 @@ class _Whole:
     ids: Iterator[int] = field(default_factory=itertools.count)
 
 
-def perform(paths: tuple[str, ...], stdin: BinaryIO, store_dir: Path | None = None) -> Autopsy:
-    """Read everything that the paths name (`-` is `stdin`; a store, or the id of a run or trial in the store at
-    `store_dir`). Raises UsageError for a path that is not there or cannot be read; whatever a readable file holds is
-    read."""
+class StoredLog(Protocol):
+    """A log of a trial in a store (stored_logs.py: loading that costs more than reading a page of a log)."""
+
+    @property
+    def entry(self) -> logs.LogInput:
+        """The log itself."""
+
+    def record_bytes(self) -> bytes | None:
+        """The harness's record of the trial; None for a server that ran before."""
+
+    def name(self) -> str:
+        """The trial."""
+
+    def with_ending(
+        self, servers: tuple[ServerLog, ...], last: tuple[str, str] | None, ref: str, id: str
+    ) -> tuple[ServerLog, ...]:
+        """The log's servers with what the record at `ref` tells besides."""
+
+
+Opener = Callable[[str], tuple[Sequence[StoredLog], list[Note]]]
+"""A store's folder, or a run's or trial's id -> (its logs, what was left out)."""
+
+
+def perform(paths: tuple[str, ...], stdin: BinaryIO, stored: Opener | None = None) -> Autopsy:
+    """Read everything that the paths name (`-` is `stdin`; what `stored` opens: a store, a run, a trial). Raises
+    UsageError for a path that is not there or cannot be read; whatever a readable file holds is read."""
     catalogue = Catalogue({runtime: load.grammar(runtime) for runtime in RUNTIMES}, load.patterns())
     whole = _Whole()
     for path in paths:
-        if stored_logs.named(path):
-            _stored(path, store_dir, catalogue, whole)
+        if stored is not None and logs.in_store(path):
+            _stored(stored(path), catalogue, whole)
             continue
         documents: list[str] = []
         for entry in logs.inputs((path,), stdin, documents):
@@ -76,21 +99,26 @@ def _passed(path: str, documents: list[str]) -> str:
     return text
 
 
-def _stored(path: str, store_dir: Path | None, catalogue: Catalogue, whole: _Whole) -> None:
+def _stored(opened: tuple[Sequence[StoredLog], list[Note]], catalogue: Catalogue, whole: _Whole) -> None:
     """Trials of a store: each log, and beside it what the harness recorded of the process."""
-    found, notes = stored_logs.inputs(path, store_dir)
+    found, notes = opened
     whole.warnings += notes
     for stored in found:
         source = f"s{len(whole.sources)}"
         last = _log(stored.entry, source, catalogue, whole)
-        if stored.record is None:
+        record, raw = f"s{len(whole.sources)}", stored.record_bytes()
+        if raw is None:
             continue
-        record, raw = f"s{len(whole.sources)}", stored_logs.record_bytes(stored.record)
         digest = f"sha256:{hashlib.sha256(raw).hexdigest()}"
-        whole.sources.append(Source(record, f"{stored.record.trial} record", digest, len(raw), 1))
+        whole.sources.append(Source(record, f"{stored.name()} record", digest, len(raw), 1))
         log = whole.found[-1]
-        servers = stored_logs.with_ending(log.servers, stored, last, f"{record}:L1", f"srv{next(whole.ids)}")
+        servers = stored.with_ending(log.servers, last, f"{record}:L1", f"srv{next(whole.ids)}")
         whole.found[-1] = replace(log, servers=servers)
+
+
+def names_a_store(paths: tuple[str, ...]) -> bool:
+    """Whether one of the paths is a store's folder, or the id of a run or a trial."""
+    return any(logs.in_store(path) for path in paths)
 
 
 def anchors() -> tuple[str, ...]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from stillruns.collect.logs import LogInput
 from stillruns.errors import UsageError
@@ -24,7 +25,6 @@ from stillruns.model.outcome import Outcome, OutcomeKind
 from stillruns.model.server_log import Ending, Note, ServerLog
 from stillruns.model.trial import TrialRecord
 from stillruns.normalise.logs.llama_cpp_summary import applied_answer
-from stillruns.store.migrations import FILE
 from stillruns.store.opening import open_store
 from stillruns.store.store import Store
 from stillruns.store.view import encode_trial, trials
@@ -51,12 +51,30 @@ class StoredLog:
     record: TrialRecord | None
     ended: Outcome | None
 
+    def name(self) -> str:
+        """The trial, or empty."""
+        return self.record.trial if self.record else ""
 
-def named(path: str) -> bool:
-    """Whether this is a store's folder, or the id of a run or a trial that is no file."""
-    if _ID.match(path) and not Path(path).exists():
-        return True
-    return path != "-" and (Path(path) / FILE).is_file() and (Path(path) / "journal").is_dir()
+    def record_bytes(self) -> bytes | None:
+        """The record as one line of JSON: a source like any other."""
+        if self.record is None:
+            return None
+        return msgspec.json.encode(encode_trial(self.record), order="deterministic") + b"\n"
+
+    def with_ending(
+        self, servers: tuple[ServerLog, ...], last: tuple[Ref, str] | None, ref: Ref, id: str
+    ) -> tuple[ServerLog, ...]:
+        """The servers of one trial's log, with what the command asked, and the last of them with the end that the
+        harness saw. `last` is the log's last line (None for an empty log), `ref` the record's, `id` for a server that
+        left no line."""
+        if self.record is None or self.ended is None:
+            return servers
+        return _with_ending(servers, self.record, self.ended, last, ref, id)
+
+
+def opener(store_dir: Path | None) -> Callable[[str], tuple[list[StoredLog], list[Note]]]:
+    """Opens what a path names: a store's folder itself, a run or a trial in the store at `store_dir`."""
+    return lambda path: inputs(path, store_dir)
 
 
 def inputs(path: str, store_dir: Path | None) -> tuple[list[StoredLog], list[Note]]:
@@ -121,19 +139,14 @@ def _as_asked(server: ServerLog, record: TrialRecord) -> ServerLog:
     return replace(server, runners=runners, requests=tuple(requests))
 
 
-def record_bytes(record: TrialRecord) -> bytes:
-    """The record as one line of JSON: a source like any other."""
-    return msgspec.json.encode(encode_trial(record), order="deterministic") + b"\n"
-
-
-def with_ending(
-    servers: tuple[ServerLog, ...], stored: StoredLog, last: tuple[Ref, str] | None, ref: Ref, id: str
+def _with_ending(
+    servers: tuple[ServerLog, ...],
+    record: TrialRecord,
+    ended: Outcome,
+    last: tuple[Ref, str] | None,
+    ref: Ref,
+    id: str,
 ) -> tuple[ServerLog, ...]:
-    """The servers of one trial's log, with what the command asked, and the last of them with the end that the harness
-    saw. `last` is the log's last line (None for an empty log), `ref` the record's, `id` for a server that left no
-    line."""
-    assert stored.record is not None and stored.ended is not None
-    record, ended = stored.record, stored.ended
     program = record.argv[0].rsplit("/", 1)[-1]
     servers = servers or (ServerLog(id, "", Runtime.UNKNOWN, program=program),)
     servers = tuple(replace(s, name=s.name or record.trial, program=s.program or program) for s in servers)

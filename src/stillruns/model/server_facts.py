@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from stillruns.model.absence import Absence
 from stillruns.model.backend import Backend, Runtime
@@ -12,8 +12,7 @@ from stillruns.model.outcome import OutcomeKind
 from stillruns.model.phase import Phase
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """One recognised log line: `kind` is the grammar rule's event name, `fields` its named groups as text.
 
     `seconds` is the line's own time stamp relative to the server's start where it has one.
@@ -27,8 +26,7 @@ class Event:
     seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SeenDevice:
+class SeenDevice(msgspec.Struct, frozen=True):
     """A device that the log lists. `used` is the line `using device X`, if any; memory in MiB, as first printed."""
 
     name: str
@@ -42,8 +40,7 @@ class SeenDevice:
     driver: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Offload:
+class Offload(msgspec.Struct, frozen=True):
     """`offloaded/total` as printed, `repeating` and `output` from the lines before it (None when not printed).
 
     `overflowing` counts layers that are only partly on the device.
@@ -57,8 +54,7 @@ class Offload:
     ref: Ref
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(msgspec.Struct, frozen=True):
     """A buffer line: `device` as printed (`Vulkan0`, `CPU_Mapped`), `purpose` model, kv, compute, output or rs."""
 
     device: str
@@ -67,8 +63,7 @@ class Buffer:
     ref: Ref
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseSpan:
+class PhaseSpan(msgspec.Struct, frozen=True):
     """`first` and `last` line of a phase."""
 
     phase: Phase
@@ -76,8 +71,7 @@ class PhaseSpan:
     last: Ref
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
+class Trouble(msgspec.Struct, frozen=True):
     """A line that a crash pattern explains: `pattern` is the catalogue id, `rank` higher is more telling, `at` the
     time that the journal or the container put before it, or that the server printed last."""
 
@@ -92,8 +86,7 @@ class Trouble:
     at: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(msgspec.Struct, frozen=True):
     """Tokens and milliseconds of prompt and generation, as the server itself measured them."""
 
     prompt_tokens: int | None
@@ -103,8 +96,7 @@ class Timing:
     ref: Ref
 
 
-@dataclass(frozen=True, slots=True)
-class ServerFacts:
+class ServerFacts(msgspec.Struct, frozen=True):
     """One server's log, read. `hidden` names what its verbosity does not show (`offload`, `buffers`, `devices`).
 
     `settings` are numbers the server printed about itself (`n_ctx`, `n_batch`, `n_ubatch`, `flash_attn`,
@@ -128,4 +120,4 @@ class ServerFacts:
     clean_end: Ref | None
     hidden: tuple[str, ...] = ()
     lines: int = 0
-    notes: tuple[str, ...] = field(default_factory=tuple)
+    notes: tuple[str, ...] = ()

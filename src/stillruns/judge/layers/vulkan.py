@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from stillruns.judge import vulkan_features
 from stillruns.judge.path_view import PathView
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.backend import Backend
@@ -13,8 +14,9 @@ from stillruns.model.machine import Vulkan, VulkanDriver
 LAYER = Layer.VULKAN
 DECIDES = (
     "the loader, the drivers' manifests and whether their libraries are there, which of them fits the card's "
-    "maker, several "
-    "drivers for one card, and vulkaninfo's list where it was run"
+    "maker, VK_DRIVER_FILES, several drivers for one card; where vulkaninfo was run its list decides, with the "
+    "features and limits that ggml-vulkan looks at (16-bit storage, float16, integer dot product, subgroup sizes, "
+    "sizes of one binding and allocation)"
 )
 
 _FITS = {
@@ -50,9 +52,13 @@ def judge(view: PathView) -> Gate | None:
     if not facts.loader:
         return view.lacking(LAYER, "the Vulkan loader (libvulkan.so.1) is not there", weight=58,
                             advice="install libvulkan1 and mesa-vulkan-drivers")  # fmt: skip
+    named = vulkan_features.named(view, facts)
+    if isinstance(named, Gate):
+        return named
+    facts = named
     listed = _listed(view, facts)
     if listed is not None:
-        return listed
+        return vulkan_features.added(view, listed)
     return _drivers(view, facts, vendor, [driver for driver in facts.drivers if driver.software])
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from stillruns.model.backend import Backend, backend_of_device
 from stillruns.model.evidence import Ref
+from stillruns.model.expression import Expression
 from stillruns.model.server_facts import Event, SeenDevice
 
 _MAX_DEVICES = 256
-_VRAM = re.compile(r", VRAM: (?P<total>\d{1,9}) MiB")
-_MTL = re.compile(r"(?P<name>MTL\d{1,3}) \((?P<description>.+)\)$")
+_VRAM = Expression(r", VRAM: (?P<total>\d{1,9}) MiB")
+_MTL = Expression(r"(?P<name>MTL\d{1,3}) \((?P<description>.+)\)$")
 
 UNTOLD = Backend.UNKNOWN
 """Until a device is added: its name tells its backend."""

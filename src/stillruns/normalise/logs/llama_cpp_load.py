@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.evidence import Ref
+from stillruns.model.expression import Expression
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Buffer, Offload, PhaseSpan
 
-_ARCHITECTURE = re.compile(
+_ARCHITECTURE = Expression(
     r"(?:llama_model_loader: - kv\s+\d{1,4}:\s+general\.architecture str|(?:print_info|llm_load_print_meta): arch)"
     r"\s+= (?P<architecture>[\w.-]{1,40})\s*$"
 )

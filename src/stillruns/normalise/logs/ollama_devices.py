@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from stillruns.model.backend import Backend
 from stillruns.model.server_facts import Event

@@ -30,8 +30,9 @@ MAX_SPANS = 10_000
 class OllamaState:
     """One server process. `child` is the runner whose the next raw lines are, or None (a probe's, or not known).
 
-    `probing` counts the device probes that were started since the last runner: a child without a model. `free` is
-    what was free in MiB before the first load, by the device's id.
+    `probing` counts the device probes that were started since the last runner: a child without a model;
+    `polled_from` is the time of the first of them after a runner's death. `free` is what was free in MiB before the
+    first load, by the device's id.
     """
 
     source: str
@@ -47,6 +48,7 @@ class OllamaState:
     loads_dropped: int = 0
     child: Load | None = None
     probing: int = 0
+    polled_from: float | None = None
     buses: set[str] = field(default_factory=set)
     estimate: tuple[int, int, Ref] | None = None
     requests: list[Served] = field(default_factory=list)
@@ -156,5 +158,7 @@ class OllamaState:
             self.loads.pop(0)
             self.loads_dropped += 1
         self.loads.append(load)
-        self.probing, self.timings_seen = 0, 0
+        if self.probing > 1 and self.polled_from is not None and self.now is not None:
+            load.waited = round(self.now - self.polled_from, 3)
+        self.probing, self.timings_seen, self.polled_from = 0, 0, None
         return load
