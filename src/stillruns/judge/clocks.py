@@ -12,11 +12,13 @@ import unicodedata
 from dataclasses import dataclass
 from datetime import datetime
 
-_SHORT = re.compile(
+from stillruns.model.expression import Expression
+
+_SHORT = Expression(
     r"(?:(?P<month>[^\W\d_]{2,12})\.? {1,2}|(?P<number>\d{1,2})(?:月|월|\.) {0,2})(?P<day>\d{1,2})(?:日|일)?"
     r" (?P<clock>\d\d:\d\d:\d\d(?:\.\d{1,9})?)"
 )
-_RING = re.compile(r"[A-Z][a-z]{2} (?P<month>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d) \d{4}")
+_RING = Expression(r"[A-Z][a-z]{2} (?P<month>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d) \d{4}")
 _NAMES = (
     ("jan", "ene", "gen"),
     ("feb", "fev"),

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec.structs import replace
 
 from stillruns.model.backend import Backend
+from stillruns.model.expression import Expression
 from stillruns.model.server_facts import Event
 from stillruns.model.server_log import LogDevice
 from stillruns.normalise.logs import slog
 from stillruns.normalise.logs.ollama_state import OllamaState
 
-_DRIVER = re.compile(
+_DRIVER = Expression(
     r"\((radv|AMD open-source driver|AMD proprietary driver|[^()]{0,40}Mesa driver|NVIDIA|llvmpipe)\)"
 )
 _LIBRARIES = {
