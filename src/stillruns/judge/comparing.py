@@ -62,7 +62,8 @@ def _contrast(ledger: Ledger, op: str, left: Number, right: Number, a: Cells, b:
         ledger.compared[(a, b)] = _look(ledger, a, b, (kept_a, kept_b) if on else (ours, theirs), on)
     seen = ledger.compared[(a, b)].seen
     names = (measuring.label(Group(a), ledger.cells), measuring.label(Group(b), ledger.cells))
-    if found.value is None or seen.status == "clean" or not ledger.strict:
+    hopeless = len(seen.free) > 1  # more trials of these sides would not tell which factor it is
+    if not ledger.strict or seen.status == "clean" or (found.value is None and not hopeless):
         return found
     kind = GapKind.CONFOUNDED if seen.status == "confounded" else GapKind.UNMEASURED
     missing = [f"{name} is not known" for name in seen.unknown]

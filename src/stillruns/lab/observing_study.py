@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
-from stillruns.lab import studying
+from stillruns.lab import observing_logs, studying
+from stillruns.lab.observing_logs import LogTrial
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.evidence import Ref, parse_ref
 from stillruns.model.observed import Circumstances, ObservedCell, ObservedTrial
@@ -39,9 +40,14 @@ class _Load:
 def models(store: Store, runs: Sequence[str]) -> dict[str, tuple[ObservedCell, ...]]:
     """Model -> its cells over all these runs, in the order of the requests. Raises UsageError for another run."""
     groups: dict[str, dict[tuple[object, ...], list[tuple[StudyRequest, str, int, _Load]]]] = {}
+    logs: list[LogTrial] = []
     for run in runs:
-        loads, journal = _loads(store, run)
         requests = studying.requests_of(store, run)
+        if requests and not requests[0].client:
+            told = _lines(studying.log_of(store, run), {r.death.ref for r in requests if r.death})
+            logs += [LogTrial(run, i, r, told.get(r.death.ref, "") if r.death else "") for i, r in enumerate(requests)]
+            continue
+        loads, journal = _loads(store, run)
         told = _lines(journal, {r.death.ref for r in requests if r.death})
         for index, request in enumerate(requests):
             load = loads.get(request.runner_ref, _Load()) if request.runner_ref else _Load()
@@ -49,7 +55,10 @@ def models(store: Store, runs: Sequence[str]) -> dict[str, tuple[ObservedCell, .
                 load = replace(load, death_text=told.get(request.death.ref, ""))
             key = (request.side, request.record.asked, str(request.version))
             groups.setdefault(request.model, {}).setdefault(key, []).append((request, run, index, load))
-    return {model: tuple(_cell(group) for group in cells.values()) for model, cells in groups.items()}
+    found = {model: tuple(_cell(group) for group in cells.values()) for model, cells in groups.items()}
+    for model, alone in observing_logs.models(logs).items():
+        found[model] = (*found.get(model, ()), *alone)
+    return found
 
 
 def _loads(store: Store, run: str) -> tuple[dict[Ref, _Load], bytes]:

@@ -60,7 +60,8 @@ class ObservedCell:
 
     `factors` maps every factor of its condition to a text, None where the evidence does not show it (`backend`,
     `version`, `layers`, `env.NAME`, ...). `layers` is the number asked for, `placed` the number seen on the device.
-    `fixed` tells whether the number of applied trials was fixed beforehand, `randomised` whether the order was drawn.
+    `fixed` tells whether the number of applied trials was fixed beforehand, `randomised` whether the order was drawn
+    (None: nothing tells).
     `zero` marks a cell that offloads nothing.
     """
 
@@ -71,7 +72,7 @@ class ObservedCell:
     placed: int | None
     trials: tuple[ObservedTrial, ...]
     fixed: bool
-    randomised: bool
+    randomised: bool | None
     args: tuple[str, ...] = ()
     axes: dict[str, str | int | float | bool] = field(default_factory=dict)
 
