@@ -1,4 +1,4 @@
-"""Finds logs that came alone: files of text, no run folder around them. Nothing is parsed here, no link is followed."""
+"""Finds logs that came alone: texts without a run folder around them. Nothing is parsed here, no link is followed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def _sort(log: LooseLog, found: list[LooseLog], left_out: list[str]) -> None:
 def read(log: LooseLog) -> bytes | str:
     """The plain bytes of a log (a compressed one is unpacked), or why it is none. Raises UsageError for a file that
     cannot be read."""
-    source, parts, size = LogInput(str(log.path)), [], 0
+    source, size = LogInput(str(log.path)), 0
+    parts: list[bytes] = []
     for block in source.blocks():
         if not parts and b"\0" in block[:_HEAD]:
             return "no text"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stillruns.judge import contrast as contrasts
-from stillruns.judge import exact, measuring
+from stillruns.judge import exact, measuring, throughput
 from stillruns.judge.ledger import Compared, Key, Ledger
 from stillruns.judge.values import Basis, Cells, Gap, GapKind, Gaps, Group, Number, Truth, order, point
 from stillruns.model.claim import RateTest
@@ -59,7 +59,8 @@ def _contrast(ledger: Ledger, op: str, left: Number, right: Number, a: Cells, b:
             text = f"{ends[0]} and {ends[1]}: what was measured overlaps"
             found = Truth(None, frozenset({Gap(GapKind.UNDECIDED, text, a | b)}))
     if before is None or before.on != on:
-        ledger.compared[(a, b)] = _look(ledger, a, b, (kept_a, kept_b) if on else (ours, theirs), on)
+        speeds = left.basis is None and right.basis is None
+        ledger.compared[(a, b)] = _look(ledger, a, b, (kept_a, kept_b) if on else (ours, theirs), on, speeds=speeds)
     seen = ledger.compared[(a, b)].seen
     names = (measuring.label(Group(a), ledger.cells), measuring.label(Group(b), ledger.cells))
     hopeless = len(seen.free) > 1  # more trials of these sides would not tell which factor it is
@@ -72,11 +73,18 @@ def _contrast(ledger: Ledger, op: str, left: Number, right: Number, a: Cells, b:
 
 
 def _look(
-    ledger: Ledger, a: Cells, b: Cells, kept: tuple[Sequence[ObservedCell], Sequence[ObservedCell]], on: str
+    ledger: Ledger,
+    a: Cells,
+    b: Cells,
+    kept: tuple[Sequence[ObservedCell], Sequence[ObservedCell]],
+    on: str,
+    *,
+    speeds: bool,
 ) -> Compared:
     seen = contrasts.compare(*kept)
     ours, theirs = (measuring.basis_of("rate", [ledger.cells[i] for i in side], frozenset()) for side in (a, b))
-    advice = contrasts.separating(seen, (ours.failures, ours.n, theirs.failures, theirs.n))
+    least = throughput.LEAST if speeds else 0
+    advice = contrasts.separating(seen, (ours.failures, ours.n, theirs.failures, theirs.n), least)
     return Compared(a, b, on, seen, advice)
 
 

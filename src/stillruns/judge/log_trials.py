@@ -120,7 +120,9 @@ def _trial(
         device_bus=dict(runner.settings).get("device_bus", "") if runner else "",
         runner_ref=runner.started if runner else None,
         access_ref=request.last,
-        refs=tuple(dict.fromkeys([*request.refs, *([incident.key_line.ref] if incident and incident.key_line else [])])),
+        refs=tuple(
+            dict.fromkeys([*request.refs, *([incident.key_line.ref] if incident and incident.key_line else [])])
+        ),
         client=False,
         told=tuple(sorted({**told, **_settings(server, runner)}.items())),
     )
@@ -204,4 +206,3 @@ def _settings(server: ServerLog, runner: Runner | None) -> dict[str, str]:
         {b.library.rsplit("/", 1)[-1] for b in server.backends_loaded if b.backend is Backend.CPU and b.library}
     )
     return found | ({"cpu library": " ".join(libraries)} if libraries else {})
-

@@ -43,7 +43,7 @@ def run(paths: Sequence[Path], store: Store, study: str) -> Import:
     if not taken:
         where = ", ".join(str(path) for path in paths)
         raise UsageError(
-            f"no folder with a result.json and no server's log at or below {where}; this is nothing that import can read"
+            f"no folder with a result.json and no server's log at or below {where}; there is nothing to import"
         )
     before = known(store)
     with store.writer() as writer:

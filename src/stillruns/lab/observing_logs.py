@@ -21,14 +21,16 @@ ALWAYS = ("backend", "layers", "model", "runtime", "version", "quantisation", "d
 """Factors that every condition has: where no line tells one it is unknown. Others count as unknown only where some
 trial of the study tells them."""
 SETTINGS = ("context", "batch", "ubatch", "flash_attention", "parallel")
+_NAMELESS = re.compile(r"[01] \(unknown\)")
+"""What a build outside a git checkout calls itself: any of them."""
 _JOIN = re.compile(r"([-_.])[-_.]+")
 
 
 class LogTrial(NamedTuple):
-    """One trial of one log: `text` is the line that tells its end, or empty."""
+    """One trial of one log, the `place`-th (from 0) of its run: `text` is the line that tells its end, or empty."""
 
     run: str
-    index: int
+    place: int
     request: StudyRequest
     text: str = ""
 
@@ -55,7 +57,7 @@ def _factors(request: StudyRequest) -> dict[str, str | None]:
         "layers": None if layers is None else str(layers),
         "model": _JOIN.sub(r"\1", observing.family(request.model)),
         "runtime": told.get("runtime"),
-        "version": span if version.low else None,
+        "version": span if version.low and not _NAMELESS.fullmatch(version.low) else None,
         "engine": request.engine or None,
         "quantisation": told.get("quantisation"),
         "architecture": told.get("architecture"),
@@ -117,7 +119,7 @@ def _trial(trial: LogTrial) -> ObservedTrial:
     request, death = trial.request, trial.request.death
     ref: Ref | None = death.ref if death else None
     return ObservedTrial(
-        trial=f"{trial.run}.{trial.index + 1:04d}",
+        trial=f"{trial.run}.{trial.place + 1:04d}",
         run=trial.run,
         applied=request.applied,
         why=request.why,

@@ -45,7 +45,9 @@ def models(store: Store, runs: Sequence[str]) -> dict[str, tuple[ObservedCell, .
         requests = studying.requests_of(store, run)
         if requests and not requests[0].client:
             told = _lines(studying.log_of(store, run), {r.death.ref for r in requests if r.death})
-            logs += [LogTrial(run, i, r, told.get(r.death.ref, "") if r.death else "") for i, r in enumerate(requests)]
+            logs += [
+                LogTrial(run, i, r, told.get(r.death.ref, "") if r.death else "") for i, r in enumerate(requests)
+            ]
             continue
         loads, journal = _loads(store, run)
         told = _lines(journal, {r.death.ref for r in requests if r.death})

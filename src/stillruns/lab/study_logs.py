@@ -1,5 +1,7 @@
-"""A log of a study: its servers, what went wrong in them, and what its lines tell of each load. Worklogs' journals and
-logs that came alone are read here in the same way."""
+"""A log of a study: its servers, what went wrong in them, and what its lines tell of each load.
+
+Worklogs' journals and logs that came alone are read here in the same way.
+"""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """One run folder, or one log that came alone. `run` is its id in the store; `before` says that it was there already; `why` is set where the
-    folder was passed over."""
+    """One run folder, or one log that came alone. `run` is its id in the store; `before` says that it was there
+    already; `why` is set where the folder was passed over."""
 
     folder: str
     run: str = ""

@@ -154,7 +154,8 @@ class StudyRequest:
 @dataclass(frozen=True, slots=True)
 class StudyCell:
     """All requests of one side, model and num_gpu. `counted_ok` of `requests` is what the client counted (None: there
-    is no client's record); the other figures are of applied requests, `void` and `unknown` apart. `layers` are the `applied/total` that were seen."""
+    is no client's record); the other figures are of applied requests, `void` and `unknown` apart. `layers` are the
+    `applied/total` that were seen."""
 
     side: Backend
     server: str

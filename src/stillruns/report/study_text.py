@@ -65,9 +65,9 @@ def _head(study: Study) -> list[str]:
 def _head_of_logs(study: Study) -> list[str]:
     return [
         f"study {visible(study.name)}: {len(study.requests)} trials in {len(study.runs)} logs that came alone",
-        "Each condition is what the log's own lines show; a file's name plays no part. `layers` are those that went to",
-        "the device, `void` trials ran under another condition than the log shows as asked, and what no line shows is",
-        "unknown; neither enters a rate. tok/s is the server's own figure for the evaluation of one token (median).",
+        "Each condition is what the log's own lines show; a file's name plays no part. `layers` went to the device;",
+        "void trials ran under another condition than the log shows as asked, of unknown ones no line tells; neither",
+        "enters a rate. tok/s is the server's own figure for its evaluation time (median).",
     ]
 
 
