@@ -13,7 +13,7 @@ from dataclasses import replace
 from stillruns.judge import worklog
 from stillruns.model.applied import Answer
 from stillruns.model.autopsy import Incident
-from stillruns.model.backend import Backend, Runtime
+from stillruns.model.backend import Backend, Runtime, backend_of_device
 from stillruns.model.evidence import Ref
 from stillruns.model.layers import compare
 from stillruns.model.outcome import OutcomeKind
@@ -129,11 +129,20 @@ def _trial(
 
 
 def side_of(server: ServerLog, runner: Runner | None) -> Backend:
-    """The backend that this process could compute on: the one that holds layers, else the only GPU backend that it
-    loads or lists; CPU where the load's own lines say that nothing else was there."""
+    """The backend that this process computed on: the one that holds layers, else that of the device in use, else the
+    only GPU backend that it loads or lists.
+
+    A llama.cpp load that put no layer anywhere and names no device in use may or may not have used one that it lists;
+    it ran on the CPU where it lists none.
+    """
     if runner is not None and runner.backend not in (Backend.CPU, Backend.UNKNOWN):
         return runner.backend
+    if runner is not None and runner.device and backend_of_device(runner.device) is not Backend.UNKNOWN:
+        return backend_of_device(runner.device)
     loaded = worklog.side(server)
+    idle = runner is not None and runner.applied_layers == 0 and server.runtime is Runtime.LLAMA_CPP
+    if idle and (loaded is not Backend.UNKNOWN or any(d.backend is not Backend.CPU for d in server.devices)):
+        return Backend.UNKNOWN
     if loaded is not Backend.UNKNOWN:
         return loaded
     named = {*(d.backend for d in server.devices), *(b.backend for b in server.backends_loaded)}
@@ -147,7 +156,7 @@ def _applied(request: LogRequest, runner: Runner | None, side: Backend) -> tuple
     if request.applied is Answer.NO:
         return Answer.NO, request.why
     if side is Backend.UNKNOWN:
-        return Answer.UNKNOWN, "no line of the log names the backend"
+        return Answer.UNKNOWN, "no line of the log tells the backend that it ran on"
     if request.applied_layers is None or runner is None:
         return Answer.UNKNOWN, "the log does not show how many layers were offloaded"
     if request.applied is Answer.YES:
@@ -163,7 +172,7 @@ def _applied(request: LogRequest, runner: Runner | None, side: Backend) -> tuple
 def _outcome(request: LogRequest, incident: Incident | None) -> tuple[OutcomeKind, str]:
     """The incident's, else how the log says that the request ended. One without an end is no failure and no pass."""
     if incident is not None:
-        return incident.outcome or OutcomeKind.ERROR, incident.detail
+        return incident.outcome or OutcomeKind.INTERRUPTED, incident.detail
     if request.status is not None and request.status >= 400:
         return OutcomeKind.ERROR, f"answered with HTTP {request.status}"
     if request.tokens:

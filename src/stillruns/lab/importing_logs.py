@@ -103,5 +103,5 @@ def _trial(run: str, request: StudyRequest, index: int, log: Evidence) -> TrialR
         exchange=None,
         core=NO_CORE,
         evidence=(log,),
-        notes=("imported: a log that came alone",),
+        notes=(f"imported from the log {log.source}, which came alone",),
     )

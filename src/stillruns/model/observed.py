@@ -59,9 +59,9 @@ class ObservedCell:
     """A cell and its trials.
 
     `factors` maps every factor of its condition to a text, None where the evidence does not show it (`backend`,
-    `version`, `layers`, `env.NAME`, ...). `layers` is the number asked for, `placed` the number seen on the device.
-    `fixed` tells whether the number of applied trials was fixed beforehand, `randomised` whether the order was drawn
-    (None: nothing tells).
+    `version`, `layers`, `env.NAME`, ...). `layers` is the number asked for (`unknown` where
+    nothing tells), `placed` the number seen on the device. `fixed` tells whether the number of applied trials was
+    fixed beforehand, `randomised` whether the order was drawn (None: nothing tells).
     `zero` marks a cell that offloads nothing.
     """
 
