@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from stillruns.cli import import_, report, show
 from stillruns.errors import UsageError
-from stillruns.lab import claiming, importing, importing_logs, studying
+from stillruns.lab import claiming, importing, study_logs, studying
 from stillruns.model.applied import Answer
 from stillruns.model.backend import Backend
 from stillruns.model.claim import Claim, ClaimVerdict
@@ -132,7 +132,7 @@ def test_what_is_no_log(tmp_path: Path) -> None:
 
 def test_the_condition_is_what_the_lines_tell() -> None:
     """Backend, layers, build, CPU features, model, devices and speed of one log; its name decides nothing."""
-    (trial,) = importing_logs.trials("vulkan-ngl99.log", (LOGS / "log-07.log").read_bytes())
+    (trial,) = study_logs.trials("vulkan-ngl99.log", (LOGS / "log-07.log").read_bytes(), "s0")
     assert (trial.side, trial.backend, trial.layers, trial.total_layers) == (Backend.CUDA, Backend.CUDA, 3, 8)
     assert (trial.applied, trial.outcome, trial.logged) == (Answer.YES, OutcomeKind.OK, None)
     assert "does not show what was asked" in trial.why
@@ -279,7 +279,7 @@ def test_names_decide_nothing(logs: Path, tmp_path: Path) -> None:
 def test_other_logs(log: str, side: str, layers: int | str | None, applied: str, outcome: str) -> None:
     """A death is its incident; a log that ends in mid work is no failure; a listed card that no line uses is not
     called the one that computed, and a pretended offload is the CPU."""
-    (trial,) = importing_logs.trials("x", (GOLDEN / log).read_bytes())
+    (trial,) = study_logs.trials("x", (GOLDEN / log).read_bytes(), "s0")
     assert (trial.side.value, trial.layers, trial.applied.value, trial.outcome.value) == (
         side,
         layers,
@@ -298,7 +298,7 @@ def test_llama_cli_has_a_speed() -> None:
     text += (
         f"{head}       eval time =     100.00 ms /    20 runs   (    5.00 ms per token,   200.00 tokens per second)\n"
     )
-    (trial,) = importing_logs.trials("cli.txt", text.encode())
+    (trial,) = study_logs.trials("cli.txt", text.encode(), "s0")
     assert (trial.outcome, trial.record.tokens, trial.record.rate) == (OutcomeKind.OK, 20, 200.0)
     assert (trial.side, trial.layers) == (Backend.CUDA, "all")
 

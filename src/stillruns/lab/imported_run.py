@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
+from stillruns.lab.worklog_form import FORM
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.evidence import Evidence
 from stillruns.model.trial import TrialRecord
@@ -12,7 +13,6 @@ from stillruns.store.journal import Writer
 from stillruns.store.store import Store
 from stillruns.store.view import encode_trial
 
-FORM = "worklog"
 NO_CORE = Absence(AbsenceReason.NOT_COLLECTED, "imported: no core file is part of it")
 
 

@@ -16,6 +16,7 @@ from stillruns.collect.worklog import RunFolder
 from stillruns.errors import UsageError
 from stillruns.lab import importing_logs
 from stillruns.lab.imported_run import NO_CORE, known, moment, write
+from stillruns.lab.worklog_form import JOURNAL, META, PROBE
 from stillruns.model.absence import Absence
 from stillruns.model.evidence import Evidence
 from stillruns.model.exchange import Exchange
@@ -26,10 +27,6 @@ from stillruns.normalise import worklog
 from stillruns.store.ids import digest, run_id
 from stillruns.store.journal import Writer
 from stillruns.store.store import Store
-
-META = "meta.json"
-JOURNAL = "ollama_journal_since_start.txt"
-PROBE = "backend_probe.txt"
 
 
 def run(where: Path | Sequence[Path], store: Store, name: str = "") -> Import:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from stillruns.collect import loose_logs
 from stillruns.errors import UsageError
-from stillruns.judge import log_trials
 from stillruns.lab import study_logs
 from stillruns.lab.imported_run import NO_CORE, known, moment, write
 from stillruns.model.evidence import Evidence
@@ -35,7 +34,7 @@ def run(paths: Sequence[Path], store: Store, study: str) -> Import:
     passed = list(left_out)
     for log in found:
         data = loose_logs.read(log)
-        requests = trials(log.name, data) if isinstance(data, bytes) else ()
+        requests = study_logs.trials(log.name, data, SOURCE) if isinstance(data, bytes) else ()
         if isinstance(data, bytes) and requests:
             taken.append((log.name, data, requests))
         else:
@@ -49,12 +48,6 @@ def run(paths: Sequence[Path], store: Store, study: str) -> Import:
     with store.writer() as writer:
         runs = tuple(_one(name, data, requests, store, writer, study, before) for name, data, requests in taken)
     return Import(study, runs, tuple(passed))
-
-
-def trials(name: str, data: bytes, source: str = SOURCE) -> tuple[StudyRequest, ...]:
-    """Every trial that a log shows, judged; none for a text that no model server wrote."""
-    log = study_logs.read(data, source)
-    return log_trials.requests(name, log.servers, log.incidents, log.told, log.timings)
 
 
 def _one(

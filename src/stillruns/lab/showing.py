@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stillruns.errors import UsageError
-from stillruns.lab import imported_run, judging, once, reading, studying
+from stillruns.lab import judging, once, reading, studying, worklog_form
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
 from stillruns.normalise.logs.reader import lines, visible
@@ -100,7 +100,7 @@ def _verdict(store: Store, record: TrialRecord) -> TrialVerdict:
         return TrialVerdict(
             record.trial, record.cell, 0, seen.outcome, seen.applied, None, None, seen.tokens_per_second, seen.seconds
         )
-    if body.get("form") == imported_run.FORM:
+    if body.get("form") == worklog_form.FORM:
         return studying.verdict(store, record)
     start = judging.opening(store, record.run)
     judged = judging.Judged(store, record.run, start.plans, start.spec.backends, start.engines, only=record.trial)

@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stillruns.catalogue import load
-from stillruns.judge import incident
+from stillruns.judge import incident, log_trials
 from stillruns.lab import autopsy
 from stillruns.model.autopsy import Incident
 from stillruns.model.backend import Runtime
 from stillruns.model.evidence import Ref, parse_ref
 from stillruns.model.server_facts import Timing
 from stillruns.model.server_log import ServerLog
+from stillruns.model.worklog import StudyRequest
 from stillruns.normalise.logs import llama_cpp, streams, told
 from stillruns.normalise.logs.reader import lines
 
@@ -55,6 +56,13 @@ def read(data: bytes, source: str) -> StudyLog:
     if len(known) == 1 and known[0].runtime is Runtime.LLAMA_CPP and not known[0].requests:
         timings = llama_cpp.read(data, source, load.grammar(Runtime.LLAMA_CPP), load.patterns()).timings
     return StudyLog(known, incidents, _told(known, data), timings)
+
+
+def trials(name: str, data: bytes, source: str) -> tuple[StudyRequest, ...]:
+    """Every trial that a log which came alone shows, judged; none for a text that no model server wrote. `name` is
+    the file's, which decides nothing."""
+    log = read(data, source)
+    return log_trials.requests(name, log.servers, log.incidents, log.told, log.timings)
 
 
 def _told(known: Sequence[ServerLog], data: bytes) -> dict[Ref, dict[str, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from stillruns.errors import UsageError
 from stillruns.judge import incident, log_findings, study_findings, worklog
 from stillruns.judge import study as judge_study
-from stillruns.lab import autopsy, imported_run, importing, importing_logs, observing_logs, study_logs
+from stillruns.lab import autopsy, observing_logs, study_logs, worklog_form
 from stillruns.lab.observing_logs import LogTrial
 from stillruns.model.absence import Absence
 from stillruns.model.applied import Answer, Applied, FactorApplied
@@ -28,7 +28,7 @@ def names(store: Store) -> dict[str, list[str]]:
     """Study -> its runs in the store, oldest first; those without a time as they came."""
     found: dict[str, list[str]] = {}
     for record in store.records(kind="run_started"):
-        if record.body.get("form") == imported_run.FORM:
+        if record.body.get("form") == worklog_form.FORM:
             found.setdefault(str(record.body.get("study", "")), []).append(record.run)
     return {study: sorted(dict.fromkeys(runs), key=lambda run: run[:_TIME]) for study, runs in found.items()}
 
@@ -38,7 +38,7 @@ def folders(store: Store) -> dict[str, str]:
     return {
         str(record.body["name"]): record.run
         for record in store.records(kind="run_started")
-        if record.body.get("form") == imported_run.FORM
+        if record.body.get("form") == worklog_form.FORM
     }
 
 
@@ -46,8 +46,8 @@ def newest(store: Store) -> str:
     """The study that was imported last, when no other run was recorded after it; else empty."""
     last = ""
     for record in store.records(kind="run_started"):
-        imported = record.body.get("form") == imported_run.FORM
-        if imported or record.body.get("form") != "once":
+        imported = record.body.get("form") == worklog_form.FORM
+        if imported or not record.body.get("form"):
             last = str(record.body.get("study", "")) if imported else ""
     return last
 
@@ -64,7 +64,7 @@ def judge(store: Store, name: str, runs: Sequence[str]) -> Study:
         requests += found
         logs += [LogTrial(run, index, request) for index, request in enumerate(found) if not request.client]
         silent += folder.silent_ps(found)
-        shown.append((folder.name, run, folder.alone or folder.has(importing.JOURNAL)))
+        shown.append((folder.name, run, folder.alone or folder.has(worklog_form.JOURNAL)))
     alone = [trial.request for trial in logs]
     return Study(
         name=name,
@@ -154,7 +154,7 @@ class _Folder:
         body: Mapping[str, object] | None = None
         for record in store.records(run=run, kind="run_started"):
             body = record.body
-        if body is None or body.get("form") != imported_run.FORM:
+        if body is None or body.get("form") != worklog_form.FORM:
             raise UsageError(f"{run} is no imported run; stillruns report --list lists what the store holds")
         self.store, self.run, self.name = store, run, str(body["name"])
         self.zone = str(body.get("zone", ""))
@@ -176,20 +176,20 @@ class _Folder:
     def requests(self) -> tuple[StudyRequest, ...]:
         """Every request of the run, judged."""
         if self.alone:
-            return importing_logs.trials(self.name, self.bytes(LOG), self.files[LOG][0])
-        client = files.read(self.name, self.bytes("result.json"), self.bytes(importing.META), self.zone)
+            return study_logs.trials(self.name, self.bytes(LOG), self.files[LOG][0])
+        client = files.read(self.name, self.bytes("result.json"), self.bytes(worklog_form.META), self.zone)
         if isinstance(client, Absence):
             raise UsageError(f"{self.run}: {client.detail}")
         probe = Probe()
-        if self.has(importing.PROBE):
-            probe = files.probe(self.bytes(importing.PROBE), self.files[importing.PROBE][0])
-        journal = self.has(importing.JOURNAL)
+        if self.has(worklog_form.PROBE):
+            probe = files.probe(self.bytes(worklog_form.PROBE), self.files[worklog_form.PROBE][0])
+        journal = self.has(worklog_form.JOURNAL)
         servers = self.servers() if journal else ()
         return worklog.requests(client, servers, journal, _deaths(servers), probe)
 
     def servers(self) -> tuple[ServerLog, ...]:
         """The servers of its journal."""
-        found = study_logs.servers(self.bytes(importing.JOURNAL), self.files[importing.JOURNAL][0])
+        found = study_logs.servers(self.bytes(worklog_form.JOURNAL), self.files[worklog_form.JOURNAL][0])
         return tuple(s for s in found if s.runtime is Runtime.OLLAMA)
 
     def silent_ps(self, requests: Sequence[StudyRequest]) -> list[StudyRequest]:
@@ -243,7 +243,7 @@ def requests_of(store: Store, run: str) -> tuple[StudyRequest, ...]:
 def servers_of(store: Store, run: str) -> tuple[tuple[ServerLog, ...], bytes]:
     """The servers of an imported run's journal, and the journal itself; nothing where it has none."""
     folder = _Folder(store, run)
-    return (folder.servers(), folder.bytes(importing.JOURNAL)) if folder.has(importing.JOURNAL) else ((), b"")
+    return (folder.servers(), folder.bytes(worklog_form.JOURNAL)) if folder.has(worklog_form.JOURNAL) else ((), b"")
 
 
 def log_of(store: Store, run: str) -> bytes:
