@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
+from stillruns.lab import studying, verdict_digest
 from stillruns.lab.worklog_form import FORM
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.evidence import Evidence
@@ -27,18 +28,21 @@ def known(store: Store) -> dict[str, str]:
 
 
 def write(
+    store: Store,
     writer: Writer,
     run: str,
     files: Sequence[Evidence],
     about: Mapping[str, object],
     trials: Sequence[TrialRecord],
 ) -> None:
-    """The run's records: `run_started` with every file and what `about` adds, each trial, `run_ended`."""
+    """The run's records: `run_started` with every file and what `about` adds, each trial, `run_ended` with the
+    digest of its verdicts."""
     listed = [{"id": e.id, "kind": e.kind, "sha256": e.sha256, "bytes": e.bytes, "source": e.source} for e in files]
     writer.append("run_started", run, {"form": FORM, **about, "files": listed})
     for trial in trials:
         writer.append("trial_ended", run, {"trial": trial.trial, "record": encode_trial(trial)})
-    writer.append("run_ended", run, {"imported": True})
+    verdicts = verdict_digest.of_study(studying.judge(store, str(about["study"]), [run]))
+    writer.append("run_ended", run, {"imported": True, **verdict_digest.record(verdicts)})
 
 
 def moment(local: str, zone: str) -> datetime:

@@ -99,7 +99,7 @@ def _one(
         else "none: taken as UTC",
     }
     trials = [_trial(identity, client, index, files, zone) for index in range(len(client.records))]
-    write(writer, identity, files, about, trials)
+    write(store, writer, identity, files, about, trials)
     return Imported(folder.name, identity, len(client.records), len(blobs), left_out=folder.left_out)
 
 

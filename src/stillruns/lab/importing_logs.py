@@ -75,7 +75,8 @@ def _one(
         "zone": "",
         "zone_from": "none: taken as UTC",
     }
-    write(writer, identity, (log,), about, [_trial(identity, r, i, log) for i, r in enumerate(requests)])
+    trials = [_trial(identity, r, i, log) for i, r in enumerate(requests)]
+    write(store, writer, identity, (log,), about, trials)
     before[sha256] = identity
     return Imported(name, identity, len(requests), 1)
 

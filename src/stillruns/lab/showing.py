@@ -66,7 +66,7 @@ def _find_record(store: Store, name: str) -> Record:
         return last
     fitting = list(found.values())
     if len(fitting) > 1:
-        matrices = [r.run for r in store.records(kind="run_started") if r.body.get("form") != "once"]
+        matrices = [r.run for r in store.records(kind="run_started") if not r.body.get("form")]
         here = [record for record in fitting if record.run in matrices[-1:]]
         fitting = here if len(here) == 1 else fitting
     if len(fitting) == 1:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stillruns.errors import UsageError
-from stillruns.judge import incident, log_findings, study_findings, worklog
+from stillruns.judge import incident, log_findings, study_conditions, study_findings, worklog
 from stillruns.judge import study as judge_study
-from stillruns.lab import autopsy, observing_logs, study_logs, worklog_form
+from stillruns.lab import autopsy, noted_names, observing_logs, study_logs, worklog_form
 from stillruns.lab.observing_logs import LogTrial
 from stillruns.model.absence import Absence
 from stillruns.model.applied import Answer, Applied, FactorApplied
 from stillruns.model.backend import Backend, Runtime
-from stillruns.model.evidence import Ref
+from stillruns.model.evidence import Ref, line_ref
 from stillruns.model.outcome import Outcome
 from stillruns.model.phase import Phase
 from stillruns.model.server_log import Ending, Runner, ServerLog
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
-from stillruns.model.worklog import Death, Probe, Study, StudyRequest
+from stillruns.model.worklog import ClientRun, Death, Noted, Probe, Study, StudyRequest
 from stillruns.normalise import worklog as files
 from stillruns.normalise.logs.slog import local_seconds
 from stillruns.store.store import Store
@@ -58,21 +58,27 @@ def judge(store: Store, name: str, runs: Sequence[str]) -> Study:
     silent: list[StudyRequest] = []
     logs: list[LogTrial] = []
     shown: list[tuple[str, str, bool]] = []
+    noted: list[Noted] = []
     for run in runs:
         folder = _Folder(store, run)
         found = folder.requests()
         requests += found
         logs += [LogTrial(run, index, request) for index, request in enumerate(found) if not request.client]
         silent += folder.silent_ps(found)
+        if not folder.alone:
+            noted.append(folder.noted())
         shown.append((folder.name, run, folder.alone or folder.has(worklog_form.JOURNAL)))
     alone = [trial.request for trial in logs]
+    asked = [request for request in requests if request.client]
+    conditions = study_conditions.Conditions(asked, noted, noted_names.unread(noted))
     return Study(
         name=name,
         runs=tuple(shown),
         requests=tuple(requests),
         cells=judge_study.cells(requests),
         findings=(
-            *study_findings.findings([r for r in requests if r.client], silent),
+            *study_findings.findings(asked, silent),
+            *study_conditions.findings(conditions),
             *log_findings.findings([c for cells in observing_logs.models(logs).values() for c in cells], alone),
         ),
     )
@@ -173,13 +179,34 @@ class _Folder:
         """A file's bytes; none where it is not there."""
         return self.store.read_blob(self.files[name][1]) if name in self.files else b""
 
+    def client(self) -> ClientRun:
+        """What its client wrote down. Raises UsageError when that cannot be read any more."""
+        client = files.read(self.name, self.bytes("result.json"), self.bytes(worklog_form.META), self.zone)
+        if isinstance(client, Absence):
+            raise UsageError(f"{self.run}: {client.detail}")
+        return client
+
+    def noted(self) -> Noted:
+        """What it noted beside the requests, with the lines."""
+        version, line = files.version(self.bytes(worklog_form.VERSION))
+        config = files.server_environment(self.bytes(worklog_form.JOURNAL))
+        return Noted(
+            run=self.name,
+            journal=self.has(worklog_form.JOURNAL),
+            environment=tuple((n, self._ref(worklog_form.META, at)) for n, at in self.client().noted if at),
+            server_environment=self._ref(worklog_form.JOURNAL, config) if config else None,
+            version=version,
+            version_ref=self._ref(worklog_form.VERSION, line) if line else None,
+        )
+
+    def _ref(self, name: str, line: int) -> Ref:
+        return line_ref(self.files[name][0], line)
+
     def requests(self) -> tuple[StudyRequest, ...]:
         """Every request of the run, judged."""
         if self.alone:
             return study_logs.trials(self.name, self.bytes(LOG), self.files[LOG][0])
-        client = files.read(self.name, self.bytes("result.json"), self.bytes(worklog_form.META), self.zone)
-        if isinstance(client, Absence):
-            raise UsageError(f"{self.run}: {client.detail}")
+        client = self.client()
         probe = Probe()
         if self.has(worklog_form.PROBE):
             probe = files.probe(self.bytes(worklog_form.PROBE), self.files[worklog_form.PROBE][0])
@@ -222,6 +249,7 @@ def _deaths(servers: tuple[ServerLog, ...]) -> dict[Ref, Death]:
                     components=judged.components,
                     batch=ending.detail,
                     after_load=_after_load(server, ending, runner),
+                    waited=runner.waited if runner else None,
                 )
     return found
 
@@ -238,6 +266,11 @@ def _after_load(server: ServerLog, ending: Ending, runner: Runner | None) -> flo
 def requests_of(store: Store, run: str) -> tuple[StudyRequest, ...]:
     """Every request of one imported run, judged. Raises UsageError when the run is none."""
     return _Folder(store, run).requests()
+
+
+def kernel_driver(store: Store, run: str) -> str:
+    """The version of the GPU's kernel driver that a probe of this imported run shows; empty where none does."""
+    return files.kernel_driver(_Folder(store, run).bytes(worklog_form.PROBE))
 
 
 def servers_of(store: Store, run: str) -> tuple[tuple[ServerLog, ...], bytes]:
