@@ -8,7 +8,8 @@ the lines show: these layers on this backend. A load whose lines are hidden has 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from stillruns.judge import worklog
 from stillruns.model.applied import Answer
