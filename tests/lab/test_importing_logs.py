@@ -260,6 +260,22 @@ def test_names_decide_nothing(logs: Path, tmp_path: Path) -> None:
         assert (one.verdict, one.counts, one.contrasts) == (other.verdict, other.counts, other.contrasts)
 
 
+def test_what_was_asked_is_not_what_was_applied(logs: Path, tmp_path: Path) -> None:
+    """A statement about the number that was asked for stays open where no line shows it."""
+    asked = HypothesisSpec(
+        id="asked",
+        text="what is asked is what is placed",
+        predicts="all(c.placed == 3 for c in cells if c.gpu_layers == 3 and c.applied > 0)",
+        refuted_if="any(c.placed != 3 for c in cells if c.gpu_layers == 3 and c.applied > 0)",
+    )
+    (alone,) = judged(logs, tmp_path / "before", asked)[1].values()
+    assert alone["asked"].verdict is ClaimVerdict.INCONCLUSIVE and "gpu_layers is not known" in alone["asked"].why
+    rewrite(logs, lambda text: "$ llama-server -m sample-7L-Q4_0.gguf -ngl 3 -lv 4\n" + text)
+    study, claims = judged(logs, tmp_path / "after", asked)
+    assert sorted(r.applied.value for r in study.requests) == ["no"] * 6 + ["yes"] * 2, "six had all eight layers"
+    assert only(claims, "asked").verdict is ClaimVerdict.SUPPORTED
+
+
 @pytest.mark.parametrize(
     ("log", "side", "layers", "applied", "outcome"),
     [

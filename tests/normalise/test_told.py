@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stillruns.normalise import system_info
 from stillruns.normalise.logs import told
+from stillruns.normalise.logs.reader import visible
+
+FORMS = (
+    "\nprint_info: general.name     = ",
+    "\nbuild: 1 (a) with ",
+    "\nsystem_info: n_threads = 1 | CPU : ",
+    "\nx msg=system CPU.0.",
+    "\nCUDA driver version: ",
+)
 
 
 def values(text: str) -> dict[str, str]:
@@ -55,3 +66,10 @@ def test_whose_value_it_is() -> None:
     assert told.at(read, "quantisation", 5, (1, 3, 5), 1) is None
     assert told.at(read, "cpu path", 3, (1, 3), 1) == "AVX"
     assert told.at(read, "cpu path", 3, (1, 3), 2) is None, "one of two processes does not say it"
+
+
+@given(st.binary(max_size=300), st.sampled_from(FORMS), st.binary(max_size=60))
+def test_any_bytes(before: bytes, form: str, after: bytes) -> None:
+    """Whatever stands in a log, reading it never fails, and what is told is safe to print."""
+    for one in told.read(before + form.encode() + after):
+        assert one.name in told.NAMES and one.value == visible(one.value)

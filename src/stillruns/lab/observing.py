@@ -91,6 +91,7 @@ def merged(cells: Sequence[ObservedCell]) -> tuple[ObservedCell, ...]:
             trials=tuple(t for c in same for t in c.trials),
             fixed=all(c.fixed for c in same if c.applied),
             randomised=None if any(c.randomised is None for c in same) else all(c.randomised for c in same),
+            shows_asked=all(c.shows_asked for c in same),
         )
         for same in groups.values()
     )

@@ -101,6 +101,7 @@ def _cell(trial: LogTrial, factors: dict[str, str | None]) -> ObservedCell:
         trials=(_trial(trial),),
         fixed=False,
         randomised=None,
+        shows_asked=request.record.asked not in (None, "auto"),
     )
 
 

@@ -31,6 +31,17 @@ _FORMS = {
     "model": re.compile(_META + r"general\.name\s+= (?P<v>.{1,200})$"),
     "driver": re.compile(r"(?:CUDA|NVIDIA|HIP) [Dd]river [Vv]ersion:? (?P<v>[\d.]{3,20})"),
 }
+_MARKS = (
+    " with ",
+    "print_info: ",
+    "print_meta: ",
+    "system info ",
+    "msg=system ",
+    "system_info: ",
+    "file_type=",
+    "river ",
+)
+"""A line without any of these tells nothing."""
 _FEATURES = ("system_info: n_threads = ", "system info | n_threads=", "msg=system ")
 NAMES = ("compiler", "cpu path", "quantisation", "architecture", "model", "driver")
 """What `read` may tell."""
@@ -55,7 +66,7 @@ def read(data: bytes) -> tuple[Told, ...]:
         stamped = stamped or stripped.form == "stamp"
         if line.torn or (stamped and stripped.form == "plain" and "source=" not in stripped.text):
             continue
-        for name, value in _values(stripped.text):
+        for name, value in _values(stripped.text) if any(mark in stripped.text for mark in _MARKS) else ():
             found.append(Told(line.number, name, visible(value.strip())))
     return tuple(t for t in found if t.value)
 
