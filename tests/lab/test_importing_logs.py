@@ -205,6 +205,21 @@ def test_another_code_path_of_one_build_is_confounded(logs: Path, tmp_path: Path
     assert [text.split(":")[0] for text in claim.contrasts[0].differs_in] == ["backend", "cpu path"]
 
 
+def test_another_compiler_of_one_version_is_confounded(logs: Path, tmp_path: Path) -> None:
+    """One version built by two compilers is two builds."""
+    rewrite(
+        logs,
+        lambda text: one_build(text.replace("GNU 11.4.0", "Clang 17.0.1")).replace(
+            "7004 (4d5e6f7)", "7010 (0a1b2c3)"
+        ),
+    )
+    claim = only(judged(logs, tmp_path / "store")[1])
+    assert claim.verdict is ClaimVerdict.CONFOUNDED
+    assert (
+        claim.contrasts[0].differs_in[1] == "build: Clang 17.0.1 for Linux x86_64 against GNU 13.3.0 for Linux x86_64"
+    )
+
+
 def test_versions_cut_out(logs: Path, tmp_path: Path) -> None:
     """Without the version line the CPU features still differ, and the version is listed as unknown."""
     rewrite(logs, lambda text: re.sub(r".*common_params_print_info: build .*\n", "", text))

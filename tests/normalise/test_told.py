@@ -15,7 +15,6 @@ FORMS = (
     "\nbuild: 1 (a) with ",
     "\nsystem_info: n_threads = 1 | CPU : ",
     "\nx msg=system CPU.0.",
-    "\nCUDA driver version: ",
 )
 
 

@@ -29,7 +29,6 @@ _FORMS = {
     ),
     "architecture": re.compile(_META + r"arch\s+= (?P<v>[\w.-]{1,60})$"),
     "model": re.compile(_META + r"general\.name\s+= (?P<v>.{1,200})$"),
-    "driver": re.compile(r"(?:CUDA|NVIDIA|HIP) [Dd]river [Vv]ersion:? (?P<v>[\d.]{3,20})"),
 }
 _MARKS = (
     " with ",
@@ -39,11 +38,10 @@ _MARKS = (
     "msg=system ",
     "system_info: ",
     "file_type=",
-    "river ",
 )
 """A line without any of these tells nothing."""
 _FEATURES = ("system_info: n_threads = ", "system info | n_threads=", "msg=system ")
-NAMES = ("compiler", "cpu path", "quantisation", "architecture", "model", "driver")
+NAMES = ("compiler", "cpu path", "quantisation", "architecture", "model")
 """What `read` may tell."""
 PER_LOAD = ("quantisation", "architecture", "model")
 """Those that belong to one load; the others belong to the process."""
