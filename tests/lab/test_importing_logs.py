@@ -26,7 +26,7 @@ from stillruns.model.claim import Claim, ClaimVerdict
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.spec import HypothesisSpec
 from stillruns.model.worklog import Study
-from stillruns.report import import_text, study_json, study_text
+from stillruns.report import claims_text, import_text, study_json, study_text
 from stillruns.store.opening import open_store
 from stillruns.store.verify import verify
 from stillruns.store.view import trials
@@ -348,6 +348,22 @@ def test_the_verbs(logs: Path, tmp_path: Path) -> None:
     assert "8 trials in 8 logs that came alone" in text and "num_gpu" not in text and "not shown" in text
     shown = runner.invoke(show.command, [f"{document['runs'][0]['run']}.0001", *store], standalone_mode=False).stdout
     assert "log-01.log" in shown and "not shown in the log" in shown
+
+
+def test_a_hostile_name_is_shown_as_text(logs: Path, tmp_path: Path) -> None:
+    """A name may hold anything that a file system lets through; no control character reaches the terminal."""
+    (logs / "log-01.log").rename(logs / "a\x1b[31mb\nc.log")
+    runner, store = CliRunner(), ["--store", str(tmp_path / "store")]
+    for command, arguments in (
+        (import_.command, [str(logs)]),
+        (report.command, ["--trials"]),
+        (show.command, ["last"]),
+    ):
+        printed = runner.invoke(command, [*arguments, *store], standalone_mode=False).stdout
+        assert printed and "\x1b" not in printed
+    with open_store(tmp_path / "store") as opened:
+        found = [("logs", f) for f in claiming.findings(opened, "logs", studying.names(opened)["logs"])]
+    assert found and "\x1b" not in claims_text.findings(found)
 
 
 def test_the_documents_need_no_store(logs: Path, tmp_path: Path) -> None:

@@ -84,6 +84,8 @@ def _trial(
 ) -> StudyRequest:
     side = side_of(server, runner)
     applied, why = _applied(request, runner, side)
+    key = incident.key_line if incident else None
+    shown = next((d.ref for d in server.devices if runner and d.name == runner.device), None)
     outcome, said = _outcome(request, incident)
     version = server.version.low or "unknown version"
     model = told.pop("model", "") or (runner.model or "" if runner else "").rsplit("/", 1)[-1] or request.model or ""
@@ -121,9 +123,7 @@ def _trial(
         device_bus=dict(runner.settings).get("device_bus", "") if runner else "",
         runner_ref=runner.started if runner else None,
         access_ref=request.last,
-        refs=tuple(
-            dict.fromkeys([*request.refs, *([incident.key_line.ref] if incident and incident.key_line else [])])
-        ),
+        refs=tuple(dict.fromkeys(ref for ref in (*request.refs, shown, key.ref if key else None) if ref)),
         client=False,
         told=tuple(sorted({**told, **_settings(server, runner)}.items())),
     )

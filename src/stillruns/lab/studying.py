@@ -96,7 +96,8 @@ def verdict(store: Store, record: TrialRecord) -> TrialVerdict:
     asked = "-1" if found.record.asked == "auto" else str(found.record.asked)
     factor = FactorApplied(found.applied, asked, got, found.why, found.refs)
     why = "the client asks an address, not a backend; this is what the server's own lines say"
-    factors = {"num_gpu": factor, "backend": _backend(found, "not named in the request", why)}
+    refs = (found.runner_ref,) if found.runner_ref else ()
+    factors = {"num_gpu": factor, "backend": _backend(found, "not named in the request", why, refs)}
     return _verdict(record, found, factors)
 
 
@@ -106,18 +107,18 @@ def _of_log(record: TrialRecord, found: StudyRequest) -> TrialVerdict:
     asked = "not shown in the log" if found.record.asked is None else str(found.record.asked)
     factors = {
         "gpu_layers": FactorApplied(found.applied, asked, got, found.why, found.refs),
-        "backend": _backend(found, "not shown in the log", "what the log's own device and buffer lines say"),
+        "backend": _backend(found, "not shown in the log", "what its own device and buffer lines say", found.refs),
     }
     return _verdict(record, found, factors)
 
 
-def _backend(found: StudyRequest, asked: str, why: str) -> FactorApplied:
+def _backend(found: StudyRequest, asked: str, why: str, refs: tuple[Ref, ...]) -> FactorApplied:
     return FactorApplied(
         Answer.UNKNOWN if found.backend is Backend.UNKNOWN else Answer.YES,
         asked,
         None if found.backend is Backend.UNKNOWN else found.backend.value,
         why,
-        (found.runner_ref,) if found.runner_ref else (),
+        refs,
     )
 
 

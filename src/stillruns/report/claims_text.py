@@ -30,7 +30,7 @@ def findings(found: Sequence[tuple[str, Finding]]) -> str:
     for about, finding in found:
         if not lines:
             lines += [f"what the tables of {visible(about)} could not show", ""]
-        places = ", ".join(f"{run} {ref}" for run, ref in finding.places[:4])
+        places = ", ".join(f"{visible(run)} {ref}" for run, ref in finding.places[:4])
         lines.append(f"  {finding.kind}: {visible(finding.text)}" + (f" [{places}]" if places else ""))
     return "\n".join(lines) + "\n" if lines else ""
 

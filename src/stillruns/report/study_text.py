@@ -131,7 +131,7 @@ def finding_lines(number: int, finding: Finding) -> list[str]:
         runs: dict[str, list[str]] = {}
         for run, ref in finding.places[:PLACES]:
             runs.setdefault(run, []).append(ref)
-        shown = "; ".join(f"{run} {' '.join(refs)}" for run, refs in runs.items())
+        shown = "; ".join(f"{visible(run)} {' '.join(refs)}" for run, refs in runs.items())
         more = f"; and {len(finding.places) - PLACES} more" if len(finding.places) > PLACES else ""
         lines += _wrapped(f"    at {shown}{more}", "       ")
     return lines
