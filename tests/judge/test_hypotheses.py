@@ -70,6 +70,18 @@ def test_a_contrast_of_two_factors_is_confounded() -> None:
     assert "2 trials with backend vulkan and version 0.17.6" in found.would_decide[0]
 
 
+def test_more_of_the_same_would_not_separate() -> None:
+    """While the numbers are open, two factors confound as well; one factor leaves it to more trials."""
+    few = cell(failed=1, passed=2), cell("rocm", passed=3, version="0.17.6")
+    found = claim(*WORSE, *few)
+    assert found.verdict is ClaimVerdict.CONFOUNDED and "leave it open" in found.why
+    assert any("leaves backend as the only difference" in text for text in found.would_decide)
+    assert claim(*WORSE, few[0], cell("rocm", passed=3)).verdict is ClaimVerdict.INCONCLUSIVE
+    number = "any(c.rate.low > 0.5 for c in cells if c.backend == 'vulkan')"
+    both = claim(f"{WORSE[0]} and {number}", f"{WORSE[1]} and {number}", *few)
+    assert both.verdict is ClaimVerdict.INCONCLUSIVE, "the rate alone is a matter of more trials"
+
+
 def test_equal_versions_make_it_clean() -> None:
     """The same numbers with one version are about the backend."""
     found = claim(*WORSE, cell(failed=7), cell("rocm", passed=6))

@@ -157,8 +157,10 @@ def warnings(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
         lost = sum(not t.text_kept for t in applied)
         if lost:
             found.append(f"{cell.id}: {lost} of {len(applied)} answers have tokens and no stored text")
-    if any(not c.randomised for c in cells if c.trials):
+    if any(c.randomised is False for c in cells if c.trials):
         found.append("the order of the trials was not drawn at random")
+    elif any(c.randomised is None for c in cells if c.trials):
+        found.append("in which order the trials were made, and whether it was drawn at random, is not known")
     return (*found, *speeds(cells))
 
 
