@@ -11,6 +11,7 @@ from stillruns.model.hip_runtime import HipRuntime
 from stillruns.model.kernel_library import KernelLibrary
 from stillruns.model.raw import Cite
 from stillruns.model.source_build import SourceBuild
+from stillruns.model.vulkan_limits import VulkanLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +142,12 @@ class VulkanDevice:
 
 @dataclass(frozen=True, slots=True)
 class Vulkan:
-    """The loader, the drivers and what vulkaninfo said (an absence where it was not run)."""
+    """The loader, the drivers and what vulkaninfo said, in short and at length (absences where it was not run)."""
 
     loader: str
     drivers: tuple[VulkanDriver, ...]
     devices: tuple[VulkanDevice, ...] | Absence
-    explicit: str = ""
+    limits: tuple[VulkanLimits, ...] | Absence
 
 
 @dataclass(frozen=True, slots=True)

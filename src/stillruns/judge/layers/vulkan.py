@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
+from stillruns.judge import vulkan_features
 from stillruns.judge.path_view import PathView
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.backend import Backend
@@ -13,8 +15,9 @@ from stillruns.model.machine import Vulkan, VulkanDriver
 LAYER = Layer.VULKAN
 DECIDES = (
     "the loader, the drivers' manifests and whether their libraries are there, which of them fits the card's "
-    "maker, several "
-    "drivers for one card, and vulkaninfo's list where it was run"
+    "maker, VK_DRIVER_FILES, several drivers for one card; where vulkaninfo was run its list decides, with the "
+    "features and limits that ggml-vulkan looks at (16-bit storage, float16, integer dot product, subgroup sizes, "
+    "sizes of one binding and allocation)"
 )
 
 _FITS = {
@@ -50,9 +53,13 @@ def judge(view: PathView) -> Gate | None:
     if not facts.loader:
         return view.lacking(LAYER, "the Vulkan loader (libvulkan.so.1) is not there", weight=58,
                             advice="install libvulkan1 and mesa-vulkan-drivers")  # fmt: skip
+    named = vulkan_features.named(view, facts)
+    if isinstance(named, Gate):
+        return named
+    facts = named
     listed = _listed(view, facts)
     if listed is not None:
-        return listed
+        return vulkan_features.added(view, listed)
     return _drivers(view, facts, vendor, [driver for driver in facts.drivers if driver.software])
 
 
@@ -115,9 +122,10 @@ def _listed(view: PathView, facts: Vulkan) -> Gate | None:
     if same:
         text = f"{same[0].name} ({same[0].driver}, Vulkan {same[0].api}) by vulkaninfo"
         alike = [c for c in view.machine.cards if c.pci is not None and c.pci.pci_id == card.pci_id]
-        if len(same) >= len(alike):
+        shown = max(Counter(device.driver for device in same).values())  # each driver shows the card once more
+        if shown >= len(alike):
             return view.gate(LAYER, GateStatus.ALLOW, text, same[0].cite)
-        text += f", which lists {len(same)} of {len(alike)} such cards; which is missing it does not say"
+        text += f", which lists {shown} of {len(alike)} such cards; which is missing it does not say"
         return view.gate(LAYER, GateStatus.PARTIAL, text, same[0].cite, weight=56,
                          advice="look at the render node of each card: who may open it, which driver "
                              "holds it")  # fmt: skip
