@@ -281,7 +281,7 @@ class _Command(msgspec.Struct):
     status: int | None
     stdout: str
     stderr: str
-    absence: dict[str, str] | None
+    absence: Absence | None
 
 
 def _check(found: dict[str, Any], form: type[Any], blobs: dict[str, bytes] | None = None) -> None:
