@@ -201,10 +201,16 @@ def advise(gates: Sequence[Gate], paths: Sequence[GatePath]) -> tuple[Advice, ..
         if gate.status not in (GateStatus.BLOCK, GateStatus.PARTIAL) or not gate.advice:
             continue
         weight = gate.weight + (0 if gate.status is GateStatus.BLOCK else -50)
+        weight -= 60 if gate.target == "none" else 0  # a card that only drives a screen is no first concern
         if gate.advice not in found or found[gate.advice][0] < weight:
             found[gate.advice] = (weight, gate)
     stopped = next(
-        (p for p in paths if p.path == "rocm" and p.status is PathStatus.STOPPED and (p.target, p.device) in opened),
+        (
+            p
+            for p in paths
+            if p.path == "rocm" and p.status is PathStatus.STOPPED and (p.target, p.device) in opened
+            if p.target != "none"
+        ),
         None,
     )
     ranked = [gate for _, gate in sorted(found.values(), key=lambda pair: -pair[0])]

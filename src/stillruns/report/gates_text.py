@@ -30,8 +30,8 @@ def text(matrix: GateMatrix, *, evidence: bool = False, width: int = WIDTH) -> s
     if matrix.cards:
         lines += ["", "why was my GPU skipped?"]
         for card in matrix.cards:
-            where = f"{card.device} " if card.device else ""
-            lines += _wrapped(f"{where}{card.target} ({card.name}): {card.text}", "  ", width)
+            where = " ".join(filter(None, (card.device, card.target if card.target != "none" else "")))
+            lines += _wrapped(f"{where} ({card.name}): {card.text}", "  ", width)
     if matrix.advice:
         lines += ["", "advice, the likeliest first"]
         for advice in matrix.advice:
