@@ -586,6 +586,11 @@ class TestOthers:
         assert {path.status for path in matrix.paths} <= {PathStatus.UNKNOWN, PathStatus.STOPPED}
         assert [g.layer for g in matrix.gates if g.status is BLOCK and g.path == "rocm"] == []
 
+    def test_unknown_number(self, root: Path) -> None:
+        """A target that no table has is judged by the files, and that is said."""
+        (note,) = machines.judged(machines.of(root), "gfx999").notes
+        assert "gfx999 is in no table" in note
+
     def test_neighbour_is_no_match(self, root: Path) -> None:
         """gfx1031 is not gfx1030, though an override would pretend it."""
         machine = machines.with_runtime(machines.of(root), "gfx1030")

@@ -47,6 +47,10 @@ def start(root: Path | None, target: str, asked: Asked, *, run_tools: bool, stor
     """Read and judge. `root` is a sysroot, a snapshot, or None for this machine; tools run on this machine only."""
     if target and parse_target(target) is None:
         raise UsageError(f"--target {target!r} is no GPU target; write gfx906, gfx906:sramecc+:xnack- or sm_61.")
+    if target.partition(":")[0].endswith("-generic"):
+        raise UsageError(
+            f"--target {target!r} is what compilers build for; name the GPU's own target, such as gfx906."
+        )
     tree = open_tree(root)
     commands: Commands = NoCommands()
     if isinstance(tree, snapshot.Packed):
