@@ -38,6 +38,8 @@ def text(matrix: GateMatrix, *, evidence: bool = False, width: int = WIDTH) -> s
             ids = f" [{', '.join(advice.workarounds)}]" if advice.workarounds else ""
             line = f"{advice.rank}. {advice.text} ({advice.path}, {advice.gate.value}){ids}"
             lines += _wrapped(line, "  ", width)
+        if any(advice.workarounds for advice in matrix.advice):
+            lines.append("  (what an id in brackets means: stillruns workarounds ID)")
     for note in matrix.notes:
         lines += _wrapped(f"note: {note}", "", width)
     return "\n".join(lines) + "\n"
