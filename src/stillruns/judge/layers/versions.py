@@ -38,7 +38,7 @@ def judge(view: PathView) -> Gate | None:
     if not inside and view.machine.engines and view.backend is Backend.ROCM:
         engines = ", ".join(view.machine.engines)
         unseen = [f"containers of {engines} may bring a ROCm of their own, which was not looked at"]
-    if gate is None or not unseen:
+    if gate is None or not unseen or (gate.status is GateStatus.BLOCK and not inside):
         return gate
     text = f"{'; '.join(dict.fromkeys(unseen))}; on the host: {gate.reason}"
     if inside and len(inside) == len(running):
