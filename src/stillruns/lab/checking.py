@@ -13,7 +13,7 @@ from stillruns.collect.tree import FileTree, Tree
 from stillruns.errors import UsageError
 from stillruns.judge import gates
 from stillruns.lab import asked_versions, device_init, run_evidence, snapshot, tools
-from stillruns.lab.machine import Asked, Reading, merged, read_machine
+from stillruns.lab.machine import Asked, Reading, merged, named_runtimes, read_machine
 from stillruns.lab.probing import LiveCommands
 from stillruns.model.gate import GateMatrix
 from stillruns.model.gate_tables import GateTables
@@ -57,7 +57,7 @@ def start(root: Path | None, target: str, asked: Asked, *, run_tools: bool, stor
         commands = tree
     elif run_tools and tree.live:
         commands = LiveCommands()
-    asked = replace(asked, target=target)
+    asked = replace(asked, target=target, runtimes=named_runtimes(asked.runtimes, tree))
     if isinstance(tree, snapshot.Packed):
         asked = replace(asked, runtimes=(*asked.runtimes, *tree.runtimes))
     if tree.live:
