@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shutil
@@ -11,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from stillruns.lab import tools
+from stillruns.lab import tools, vulkan_listing
 from stillruns.lab.probing import LiveCommands
-from stillruns.model.absence import AbsenceReason
+from stillruns.model.absence import Absence, AbsenceReason
+from stillruns.model.raw import Cite
+from stillruns.normalise import vulkan_limits
 
 NAME = "stillruns-test-tool"
 
@@ -37,6 +40,19 @@ def test_not_installed() -> None:
     """A tool that is not there is an absence, whether or not namespaces are permitted."""
     found = tools.apart(LiveCommands(), ("stillruns-no-such-tool",))
     assert found.absence is not None and found.absence.reason is AbsenceReason.NOT_INSTALLED
+
+
+def test_our_own_vulkan_listing() -> None:
+    """Where vulkaninfo is not installed, a child of our own lists devices; both say the same where both are here."""
+    found = vulkan_limits.parse(vulkan_listing.listing())
+    if isinstance(found, Absence):
+        pytest.skip(f"no Vulkan device is listed here: {found.detail}")
+    assert all(device.name and device.max_storage_range for device in found)
+    other = vulkan_limits.parse(LiveCommands().run(("vulkaninfo",)))
+    if isinstance(other, Absence):
+        pytest.skip(f"vulkaninfo does not tell: {other.detail}")
+    plain = [dataclasses.replace(d, cite=Cite("x"), heaps=()) for d in found]
+    assert plain == [dataclasses.replace(d, cite=Cite("x"), heaps=()) for d in other]
 
 
 MAKES = "creat,mkdir,mkdirat,rename,renameat,renameat2,link,linkat,symlink,symlinkat,mknod,mknodat,unlink,unlinkat"

@@ -20,7 +20,7 @@ _PREFERS = Cite(_SOURCE, at="L5355", excerpt="of several AMD drivers for one car
 
 
 def added(view: PathView, gate: Gate) -> Gate:
-    """The verdict of vulkaninfo's list with what its long text says of this card's device."""
+    """The verdict with what vulkaninfo's long text (or our own listing) says of this card's device."""
     found = _mine(view)
     if not found or gate.status is GateStatus.BLOCK:
         return gate

@@ -60,7 +60,8 @@ def judge(view: PathView) -> Gate | None:
     listed = _listed(view, facts)
     if listed is not None:
         return vulkan_features.added(view, listed)
-    return _drivers(view, facts, vendor, [driver for driver in facts.drivers if driver.software])
+    found = _drivers(view, facts, vendor, [driver for driver in facts.drivers if driver.software])
+    return vulkan_features.added(view, found)
 
 
 def _no_card(view: PathView, facts: Vulkan) -> Gate:
