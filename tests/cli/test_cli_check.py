@@ -77,7 +77,8 @@ def test_no_open_path(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["--target", "vega"], ["--sysroot", "/nonexistent"], ["--sysroot", "/dev/null"], ["--source", "ollama"],
+    [["--target", "vega"], ["--target", "gfx9-generic"], ["--sysroot", "/nonexistent"], ["--sysroot", "/dev/null"],
+     ["--source", "ollama"],
      ["--source", "ollama=/nonexistent"], ["--model", "/dev/null"]],
     ids=str,
 )  # fmt: skip

@@ -208,6 +208,16 @@ class TestRuntimeFilter:
         status, reason = self.verdict(root, "0.30.0", LibraryState.INDEX_DAMAGED)
         assert status is ALLOW and "damaged" in reason
 
+    def test_files_alone_do_not_help(self, root: Path) -> None:
+        """Ollama's own library lacks the target: copying rocBLAS's files is not advised, which would pass the filter
+        and then fail."""
+        for held, word in (("gfx1030", "not bring the code"), ("gfx906", "give Ollama's rocBLAS folder")):
+            machine = machines.with_runtime(
+                machines.of(root), held, runtime="ollama", version="0.30.0", state=LibraryState.ABSENT
+            )
+            gate = machines.gate(machines.judged(machine), Layer.RUNTIME_FILTER)
+            assert gate.status is BLOCK and word in gate.advice
+
     def test_file_gate_follows_the_override(self, root: Path) -> None:
         """The override is translated first: the pretended target's file must exist."""
         status, reason = self.verdict(root, "0.33.0", HSA_OVERRIDE_GFX_VERSION="9.0.0")
@@ -252,6 +262,16 @@ class TestDriver:
         sysroots.card(tmp_path, driver=driver)
         gate = machines.gate(machines.judged(machines.of(tmp_path)), Layer.KERNEL_DRIVER)
         assert gate.status is BLOCK and word in gate.reason
+
+    def test_a_card_that_drives_a_screen(self, root: Path) -> None:
+        """An old card on radeon: RADV works with amdgpu alone, so Vulkan is stopped too; nobody is told to bind a
+        card to amdgpu of which nothing says that amdgpu knows it, and the MI50's advice comes first."""
+        sysroots.card(root, "0000:08:00.0", 0x68F9, driver="radeon", minor=129)
+        matrix = machines.judged(machines.with_runtime(machines.of(root), "gfx1030"))
+        for path in ("rocm", "vulkan"):
+            gate = machines.gate(matrix, Layer.KERNEL_DRIVER, path, "0000:08:00.0")
+            assert gate.status is BLOCK and not gate.advice
+        assert all(" on none" not in entry.text for entry in matrix.advice)
 
     def test_old_kernel(self, tmp_path: Path) -> None:
         """A topology without gfx_target_version: the PCI id tells the target, and the reason says so."""
@@ -434,6 +454,15 @@ class TestEnvironment:
         assert gate.status is PARTIAL and "illegal instructions" in gate.reason
         assert matrix.advice[0].text.startswith("remove HSA_OVERRIDE_GFX_VERSION")
 
+    def test_override_beside_another_card(self, root: Path) -> None:
+        """The plain variable renames every GPU: beside an MI50 the advice for an integrated GPU names its node."""
+        sysroots.node(root, 2, simd_count=28, gfx_target_version=90012, vendor_id=0x1002, device_id=0x1636,
+                      location_id=0x800, drm_render_minor=129)  # fmt: skip
+        sysroots.card(root, "0000:08:00.0", 0x1636, minor=129)
+        matrix = machines.judged(machines.with_runtime(machines.of(root), "gfx906", "gfx900"))
+        (advice,) = [entry.text for entry in matrix.advice if "HSA_OVERRIDE" in entry.text]
+        assert advice.startswith("set HSA_OVERRIDE_GFX_VERSION_2=9.0.0")
+
     def test_advice_fits_the_target(self, root: Path) -> None:
         """Packages that carry no gfx1031 are not advised for it."""
         matrix = machines.judged(machines.with_runtime(machines.of(root), "gfx1100"), "gfx1031")
@@ -556,6 +585,11 @@ class TestOthers:
         assert matrix.targets == (target,)
         assert {path.status for path in matrix.paths} <= {PathStatus.UNKNOWN, PathStatus.STOPPED}
         assert [g.layer for g in matrix.gates if g.status is BLOCK and g.path == "rocm"] == []
+
+    def test_unknown_number(self, root: Path) -> None:
+        """A target that no table has is judged by the files, and that is said."""
+        (note,) = machines.judged(machines.of(root), "gfx999").notes
+        assert "gfx999 is in no table" in note
 
     def test_neighbour_is_no_match(self, root: Path) -> None:
         """gfx1031 is not gfx1030, though an override would pretend it."""

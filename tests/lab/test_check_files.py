@@ -10,6 +10,10 @@ import pytest
 import device_code
 import machines
 import sysroots
+from stillruns.collect.gathering import NoCommands
+from stillruns.collect.tree import FileTree
+from stillruns.errors import UsageError
+from stillruns.lab.machine import Asked, named_runtimes, read_machine
 from stillruns.model.gate import Gate, GateStatus, Layer
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "code_objects"
@@ -68,3 +72,24 @@ def test_newer_layout(tmp_path: Path) -> None:
     gate = verdict(tmp_path, Layer.RUNTIME_FILTER)
     assert gate.status is GateStatus.BLOCK and "TensileLibrary_lazy_gfx906.dat is not there" in gate.reason
     assert "0.30.0 or newer" in gate.reason
+
+
+def test_named_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--runtime: a folder, or the program in it, from the tree's root; on this machine from the working folder. What
+    is not there is a sentence and not an answer without it."""
+    sysroots.write(tmp_path, "srv/llama/llama-server", b"\x7fELF")
+    tree = FileTree(tmp_path)
+    assert named_runtimes(("/srv/llama", "srv/llama/llama-server"), tree) == ("/srv/llama", "/srv/llama")
+    with pytest.raises(UsageError, match=r"^--runtime /nowhere: there is no such folder"):
+        named_runtimes(("/nowhere",), tree)
+    monkeypatch.chdir(tmp_path)
+    assert named_runtimes(("srv/llama",), FileTree()) == (f"{tmp_path}/srv/llama",)
+
+
+def test_a_source_without_lists(tmp_path: Path) -> None:
+    """A tree that was given and tells nothing is not called missing."""
+    (tmp_path / "tree").mkdir()
+    asked = Asked(sources=(("ollama", tmp_path / "tree", ""),))
+    machine = read_machine(FileTree(tmp_path), NoCommands(), asked).machine
+    gate = machines.gate(machines.judged(machine, "gfx900"), Layer.BUILD_FILTER)
+    assert gate.status is GateStatus.UNKNOWN and gate.reason.startswith("what was given as source (ollama)")

@@ -184,6 +184,15 @@ def test_units_and_processes(tmp_path: Path) -> None:
     assert process.serving and process.variables == {"ROCR_VISIBLE_DEVICES": ""}
 
 
+def test_runtime_of_a_unit(tmp_path: Path) -> None:
+    """A build in somebody's home that a unit would start is a runtime like any other."""
+    place = "/home/rig/llama.cpp/build/bin"
+    unit = f'[Service]\nExecStart=-"{place}/llama-server" -m x.gguf\n'
+    sysroots.write(tmp_path, "etc/systemd/system/llama.service", unit)
+    sysroots.write(tmp_path, f"{place}/libggml-vulkan.so", b"\x7fELF")
+    assert [runtime.folder for runtime in machines.of(tmp_path).runtimes] == [place]
+
+
 def test_packages(tmp_path: Path) -> None:
     """dpkg's stanzas, pacman's folders, /opt's version file; a dangling loop of /opt/rocm is told."""
     sysroots.write(tmp_path, "var/lib/dpkg/status",

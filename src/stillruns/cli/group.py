@@ -26,6 +26,7 @@ VERBS: dict[str, str] = {
     "report": "The tables of runs, judged again from their evidence.",
     "claims": "What the trials say about each hypothesis.",
     "import": "Take a foreign worklog over into the store.",
+    "workarounds": "What the ids in advice mean: what to change, how to undo it, its risk and source.",
     "trace": "Follow an option through source trees, stage by stage.",
     "lint": "Does anything read these flags and variables, and the values given?",
     "replay": "Judge every run again from its evidence and compare with what was recorded.",

@@ -100,7 +100,7 @@ def judge(machine: Machine, tables: GateTables, target: str = "") -> GateMatrix:
         paths=tuple(paths),
         cards=tuple(_answers(views, paths, gates)),
         advice=advise(gates, paths),
-        notes=tuple(_notes(machine, target)),
+        notes=tuple(_notes(machine, tables, target)),
     )
 
 
@@ -158,6 +158,9 @@ def conclude(view: PathView, gates: Sequence[Gate]) -> GatePath:
         missing = []  # the program started on this CPU, which says more than its name
     if missing:
         text = f"nothing that was read stops it, but {_list(missing)} could not be decided"
+        if len(missing) == 1:
+            why = next((gate.reason for gate in gates if gate.layer is missing[0]), "")
+            text += f" ({textwrap.shorten(why, LONGEST_WHY, placeholder=' ...')})" if why else ""
         return GatePath(view.backend.value, view.shown, device, PathStatus.UNKNOWN, (), text)
     if _no_runtime(view, status):
         text = f"the driver is there, but no runtime with a {view.backend.value} backend was found here"
@@ -201,10 +204,16 @@ def advise(gates: Sequence[Gate], paths: Sequence[GatePath]) -> tuple[Advice, ..
         if gate.status not in (GateStatus.BLOCK, GateStatus.PARTIAL) or not gate.advice:
             continue
         weight = gate.weight + (0 if gate.status is GateStatus.BLOCK else -50)
+        weight -= 60 if gate.target == "none" else 0  # a card that only drives a screen is no first concern
         if gate.advice not in found or found[gate.advice][0] < weight:
             found[gate.advice] = (weight, gate)
     stopped = next(
-        (p for p in paths if p.path == "rocm" and p.status is PathStatus.STOPPED and (p.target, p.device) in opened),
+        (
+            p
+            for p in paths
+            if p.path == "rocm" and p.status is PathStatus.STOPPED and (p.target, p.device) in opened
+            if p.target != "none"
+        ),
         None,
     )
     ranked = [gate for _, gate in sorted(found.values(), key=lambda pair: -pair[0])]
@@ -249,10 +258,13 @@ def _why(path: GatePath, gates: Sequence[Gate]) -> str:
     return f"stopped by {stops[0].layer.value} ({first}){rest}"
 
 
-def _notes(machine: Machine, target: str) -> list[str]:
+def _notes(machine: Machine, tables: GateTables, target: str) -> list[str]:
     notes = []
     if not machine.cards and not target:
         notes.append("no GPU was found on the PCI bus or in the KFD topology; --target judges one that is not here")
+    wanted = target.partition(":")[0]
+    if wanted.startswith("gfx") and wanted not in tables.targets:
+        notes.append(f"{wanted} is in no table of targets that was read: what is said of it comes from files alone")
     kinds: dict[str, set[str]] = {}
     for card in machine.cards:
         if card.target:

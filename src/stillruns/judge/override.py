@@ -86,7 +86,14 @@ def advice(view: PathView, built: Iterable[str]) -> str:
         info = view.tables.targets.get(other)
         if other in there and info is not None and info.override:
             return (
-                f"set {VARIABLE}={info.override} for the server: {other} is built, and its code needs nothing that "
-                f"{view.processor} lacks"
+                f"set {_name(view)}={info.override} for the server: {other} is built, and its code needs nothing "
+                f"that {view.processor} lacks"
             )
     return ""
+
+
+def _name(view: PathView) -> str:
+    """The plain variable renames every GPU: beside a card of another target only the node's own will do."""
+    node = view.card.kfd if view.card else None
+    others = {card.processor for card in view.machine.cards if card.kfd is not None} - {view.processor}
+    return f"{VARIABLE}_{node.number}" if node is not None and others else VARIABLE

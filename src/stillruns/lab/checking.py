@@ -13,7 +13,7 @@ from stillruns.collect.tree import FileTree, Tree
 from stillruns.errors import UsageError
 from stillruns.judge import gates
 from stillruns.lab import asked_versions, device_init, run_evidence, snapshot, tools, vulkan_listing
-from stillruns.lab.machine import Asked, Reading, merged, read_machine
+from stillruns.lab.machine import Asked, Reading, merged, named_runtimes, read_machine
 from stillruns.lab.probing import LiveCommands
 from stillruns.model.gate import GateMatrix
 from stillruns.model.gate_tables import GateTables
@@ -49,13 +49,17 @@ def start(root: Path | None, target: str, asked: Asked, *, run_tools: bool, stor
     """Read and judge. `root` is a sysroot, a snapshot, or None for this machine; tools run on this machine only."""
     if target and parse_target(target) is None:
         raise UsageError(f"--target {target!r} is no GPU target; write gfx906, gfx906:sramecc+:xnack- or sm_61.")
+    if target.partition(":")[0].endswith("-generic"):
+        raise UsageError(
+            f"--target {target!r} is what compilers build for; name the GPU's own target, such as gfx906."
+        )
     tree = open_tree(root)
     commands: Commands = NoCommands()
     if isinstance(tree, snapshot.Packed):
         commands = tree
     elif run_tools and tree.live:
         commands = LiveCommands()
-    asked = replace(asked, target=target)
+    asked = replace(asked, target=target, runtimes=named_runtimes(asked.runtimes, tree))
     if isinstance(tree, snapshot.Packed):
         asked = replace(asked, runtimes=(*asked.runtimes, *tree.runtimes))
     if tree.live:

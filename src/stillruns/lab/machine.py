@@ -138,6 +138,21 @@ def read_machine(tree: Tree, commands: Commands, asked: Asked) -> Reading:
     return Reading(machine, guard)
 
 
+def named_runtimes(folders: Sequence[str], tree: Tree) -> tuple[str, ...]:
+    """The folders of --runtime as paths of the tree: from the working folder on this machine, from the root
+    elsewhere; of a program its folder. Raises UsageError for what is not there."""
+    found = []
+    for folder in folders:
+        place = str(Path(folder).absolute()) if tree.live else "/" + folder.strip("/")
+        entry = tree.entry(place)
+        if isinstance(entry, Absence) or entry.kind not in ("folder", "file"):
+            raise UsageError(
+                f"--runtime {folder}: there is no such folder in {tree.name}; name that of llama-server."
+            )
+        found.append(place if entry.kind == "folder" else entry.real.rpartition("/")[0])
+    return tuple(found)
+
+
 def _processors(cards: Sequence[Card], around: Sequence[Environment], target: str) -> tuple[str, ...]:
     """The targets whose kernel files are read closely: the cards', the one asked for, and what overrides name."""
     wanted = [card.processor for card in cards] + [target.partition(":")[0]]

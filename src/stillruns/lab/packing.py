@@ -13,8 +13,9 @@ from typing import Any
 from stillruns import __version__
 from stillruns.collect.gathering import Commands, NoCommands
 from stillruns.collect.tree import FileTree
+from stillruns.errors import UsageError
 from stillruns.lab import device_init
-from stillruns.lab.machine import Asked, read_machine
+from stillruns.lab.machine import Asked, named_runtimes, read_machine
 from stillruns.lab.probing import LiveCommands
 from stillruns.lab.snapshot import Answers, Recording, save
 from stillruns.redact.environment import redact_environment
@@ -38,7 +39,10 @@ class Made:
 
 def make(out: Path, root: Path | None, asked: Asked, *, run_tools: bool) -> Made:
     """Read, redact, write. Raises UsageError when `out` cannot be written."""
+    if root is not None and not root.is_dir():
+        raise UsageError(f"--sysroot {root}: there is no such folder.")
     tree = FileTree(root) if root is not None and str(root) != "/" else FileTree()
+    asked = replace(asked, runtimes=named_runtimes(asked.runtimes, tree))
     commands: Commands = LiveCommands() if run_tools and tree.live else NoCommands()
     if tree.live:
         asked = replace(asked, runtimes=(*asked.runtimes, *device_init.folders(os.environ)))

@@ -30,14 +30,16 @@ def text(matrix: GateMatrix, *, evidence: bool = False, width: int = WIDTH) -> s
     if matrix.cards:
         lines += ["", "why was my GPU skipped?"]
         for card in matrix.cards:
-            where = f"{card.device} " if card.device else ""
-            lines += _wrapped(f"{where}{card.target} ({card.name}): {card.text}", "  ", width)
+            where = " ".join(filter(None, (card.device, card.target if card.target != "none" else "")))
+            lines += _wrapped(f"{where} ({card.name}): {card.text}", "  ", width)
     if matrix.advice:
         lines += ["", "advice, the likeliest first"]
         for advice in matrix.advice:
             ids = f" [{', '.join(advice.workarounds)}]" if advice.workarounds else ""
             line = f"{advice.rank}. {advice.text} ({advice.path}, {advice.gate.value}){ids}"
             lines += _wrapped(line, "  ", width)
+        if any(advice.workarounds for advice in matrix.advice):
+            lines.append("  (what an id in brackets means: stillruns workarounds ID)")
     for note in matrix.notes:
         lines += _wrapped(f"note: {note}", "", width)
     return "\n".join(lines) + "\n"

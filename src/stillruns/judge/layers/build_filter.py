@@ -102,10 +102,11 @@ def _catalogue(view: PathView) -> Gate:
                 until = "" if row.newest else row.until
                 if between(runtime.version, row.since, until):
                     return _row(view, row, runtime.version)
-    return view.unknown(
-        LAYER, "no source tree was given (--source NAME=DIR) and no installed release tells it",
-        AbsenceReason.NOT_COLLECTED,
-    )  # fmt: skip
+    given = ", ".join(source.name for source in view.machine.sources)
+    text = "no source tree was given (--source NAME=DIR) and no installed release tells it"
+    if given:
+        text = f"what was given as source ({given}) has no list of {view.backend.value} targets that could be read"
+    return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED)
 
 
 def _row(view: PathView, row: RuntimeRow, version: str) -> Gate:

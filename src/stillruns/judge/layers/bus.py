@@ -91,7 +91,7 @@ def _too_high(view: PathView, card: Card) -> str:
     high = [
         other.address
         for other in view.machine.cards
-        if bits and other.pci is not None and other.address != card.address
+        if bits and other.pci is not None and other.address != card.address and other.vendor == card.vendor
         if any(start + size > 1 << bits for start, size in zip(other.pci.starts, other.pci.bars, strict=False))
     ]
     if not high:

@@ -125,7 +125,8 @@ def _memory(view: PathView) -> str:
     size = (card.state.vram if card and card.state else None) or (card.kfd.memory if card and card.kfd else 0)
     if not card or not size:
         return ""
-    text = f"; {size / 2**30:.0f} GiB by the driver"
+    shown = f"{size / 2**30:.0f} GiB" if size >= 1 << 30 else f"{size >> 20} MiB"
+    text = f"; {shown} by the driver"
     if card.state and card.state.vbios:
         text += f", VBIOS {card.state.vbios}"
     if card.pci and card.pci.pci_id == "1002:66a1":

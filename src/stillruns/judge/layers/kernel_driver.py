@@ -19,6 +19,10 @@ DECIDES = (
 
 _ASIDE = ("vfio-pci", "pci-stub", "xen-pciback", "uio_pci_generic")
 _RIGHT = {0x1002: ("amdgpu",), 0x10DE: ("nvidia",), 0x8086: ("i915", "xe")}
+_RADV = Cite(
+    "mesa src/amd/vulkan/radv_physical_device.c", at="radv_physical_device_try_create",
+    excerpt="another DRM driver than amdgpu: VK_ERROR_INCOMPATIBLE_DRIVER",
+)  # fmt: skip
 
 
 def judge(view: PathView) -> Gate | None:
@@ -63,7 +67,11 @@ def _wrong_driver(view: PathView, card: Card, driver: str) -> Gate | None:
         other = _RIGHT[card.vendor][0]
         return view.gate(LAYER, GateStatus.BLOCK, f"{driver} holds the card; {view.backend.value} needs "
             f"{other}", cite,
-                         weight=78, advice=f"bind the card to {other}")  # fmt: skip
+                         weight=78, advice=f"bind the card to {other}" if view.target else "")  # fmt: skip
+    if driver == "radeon":
+        text = "radeon holds the card, and Mesa's Vulkan driver for AMD's cards (RADV) works with amdgpu alone"
+        return view.gate(LAYER, GateStatus.BLOCK, text, cite, _RADV, weight=78,
+                         advice="bind the card to amdgpu" if view.target else "")  # fmt: skip
     if driver == "nouveau":
         return view.gate(LAYER, GateStatus.PARTIAL, "nouveau holds the card: Vulkan through NVK only", cite)
     if driver and driver not in ("radeon", "nouveau"):

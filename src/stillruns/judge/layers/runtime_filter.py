@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stillruns.judge.path_view import PathView
+from stillruns.judge.path_view import PathView, matches
 from stillruns.model.absence import AbsenceReason
 from stillruns.model.backend import Backend
 from stillruns.model.gate import Gate, GateStatus, Layer
@@ -10,7 +10,7 @@ from stillruns.model.gate_tables import RuntimeGate
 from stillruns.model.kernel_library import KernelLibrary, LibraryState
 from stillruns.model.machine import RuntimeInstall
 from stillruns.model.raw import Cite
-from stillruns.model.target import from_override
+from stillruns.model.target import TargetId, from_override
 from stillruns.model.version import between, older, parse
 
 LAYER = Layer.RUNTIME_FILTER
@@ -117,17 +117,30 @@ def _file(view: PathView, rule: RuntimeGate, ollama: RuntimeInstall, cite: Cite)
             LAYER, f"it looks for {name}; no rocBLAS folder of it was found", AbsenceReason.NOT_INSTALLED, cite
         )
     state = folder.of(wanted).state
+    holds = _holds(view, ollama, wanted)
+    others = ("prefer-vulkan", "pin-release-with-target", "build-ollama-for-target")
     if folder.layout == "merged" or state in (LibraryState.ABSENT, LibraryState.INDEX_MISSING):
         return view.gate(
             LAYER, GateStatus.BLOCK,
             f"Ollama {_named(ollama)} drops {wanted}: {folder.folder}/{name} is not there", cite, weight=70,
-            advice=f"give Ollama's rocBLAS folder the files of {wanted}, or use its Vulkan backend",
-            workarounds=("rocblas-private-library-path", "prefer-vulkan", "pin-release-with-target"),
+            advice=f"give Ollama's rocBLAS folder the files of {wanted}, or use its Vulkan backend"
+            if holds else f"use Ollama's Vulkan backend, or a build that holds {wanted}: rocBLAS's files alone would "
+            "not bring the code that Ollama's own library lacks",
+            workarounds=("rocblas-private-library-path", *others) if holds else others,
         )  # fmt: skip
     text = f"{name} exists, which is all that it looks at"
     if state in (LibraryState.INDEX_DAMAGED, LibraryState.FILES_MISSING):
         text += f" (although it is: {state.value})"
     return view.gate(LAYER, GateStatus.ALLOW, text, cite)
+
+
+def _holds(view: PathView, ollama: RuntimeInstall, wanted: str) -> bool:
+    """Whether a library of this Ollama may have code for the target: what was not read may."""
+    info = view.tables.targets.get(wanted)
+    codes = [view.code(library.path) for library in ollama.backends if library.backend == view.backend.value]
+    return not codes or any(
+        code is None or any(matches(entry, TargetId(wanted), info)[0] for entry in code.targets) for code in codes
+    )
 
 
 def _linked(view: PathView) -> KernelLibrary | None:

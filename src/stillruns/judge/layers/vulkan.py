@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from stillruns.judge import vulkan_features
 from stillruns.judge.path_view import PathView
@@ -122,9 +123,10 @@ def _listed(view: PathView, facts: Vulkan) -> Gate | None:
     if same:
         text = f"{same[0].name} ({same[0].driver}, Vulkan {same[0].api}) by vulkaninfo"
         alike = [c for c in view.machine.cards if c.pci is not None and c.pci.pci_id == card.pci_id]
-        if len(same) >= len(alike):
+        shown = max(Counter(device.driver for device in same).values())  # each driver shows the card once more
+        if shown >= len(alike):
             return view.gate(LAYER, GateStatus.ALLOW, text, same[0].cite)
-        text += f", which lists {len(same)} of {len(alike)} such cards; which is missing it does not say"
+        text += f", which lists {shown} of {len(alike)} such cards; which is missing it does not say"
         return view.gate(LAYER, GateStatus.PARTIAL, text, same[0].cite, weight=56,
                          advice="look at the render node of each card: who may open it, which driver "
                              "holds it")  # fmt: skip

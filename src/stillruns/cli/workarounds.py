@@ -1,0 +1,32 @@
+"""`stillruns workarounds`: what the ids in advice mean."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+from stillruns.cli.options import common
+from stillruns.cli.output import emit_json, emit_text
+from stillruns.lab import workarounds
+from stillruns.report import workarounds_text
+
+
+@click.command()
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--target", default="", help="Only those that fit this GPU target (gfx906, sm_61).")
+@common
+def command(ids: tuple[str, ...], target: str, as_json: bool, store_dir: Path | None) -> None:
+    """What to change, how to see that it took effect, how to undo it, its risk and its source.
+
+    Without an ID: the list of all.
+    """
+    del store_dir
+    found = workarounds.find(ids, target)
+    if as_json:
+        emit_json(workarounds_text.document(found))
+    elif ids:
+        emit_text(workarounds_text.full(found, min(shutil.get_terminal_size((100, 24)).columns, 110)))
+    else:
+        emit_text(workarounds_text.listing(found))

@@ -1,0 +1,58 @@
+"""The promise: every id that advice prints can be looked up, whole, by a person and by a program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import CliRunner
+
+from stillruns.catalogue import load
+from stillruns.cli.workarounds import command
+from stillruns.errors import UsageError
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/workarounds.json").read_text(encoding="utf-8"))
+
+
+def said(*words: str) -> str:
+    """What the verb prints."""
+    done = CliRunner().invoke(command, list(words), catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.stdout
+
+
+def test_one() -> None:
+    """The change, its way back, its risk and its source."""
+    text = said("override-gfx-neighbour")
+    (entry,) = [entry for entry in load.workarounds() if entry.id == "override-gfx-neighbour"]
+    for label in ("change", "see it", "undo", "risk", "source"):
+        assert f"\n  {label}" in text
+    assert "HSA_OVERRIDE_GFX_VERSION=10.3.0" in text and entry.sources[0] in " ".join(text.split())
+    assert all(len(line) <= 110 for line in text.splitlines())
+
+
+def test_all_and_by_target() -> None:
+    """A line each; a target leaves those that fit it."""
+    every = said().splitlines()
+    assert [line.split()[0] for line in every] == [entry.id for entry in load.workarounds()]
+    mine = {line.split()[0] for line in said("--target", "gfx1031").splitlines()}
+    assert "override-gfx-neighbour" in mine and "copy-gfx906-tensile-files" not in mine
+
+
+def test_document() -> None:
+    """The JSON document keeps its schema."""
+    document = json.loads(said("--json"))
+    jsonschema.validate(document, SCHEMA)
+    assert len(document["workarounds"]) == len(load.workarounds())
+
+
+@pytest.mark.parametrize("words", [["override-gfx-neighbor"], ["nothing-like-it"], ["--target", "vega"]], ids=str)
+def test_usage(words: list[str]) -> None:
+    """What is no id, or no target, is one sentence; a slip of the pen gets the id that was meant."""
+    with pytest.raises(UsageError) as refused:
+        CliRunner().invoke(command, words, catch_exceptions=False)
+    assert "\n" not in str(refused.value)
+    if words == ["override-gfx-neighbor"]:
+        assert "override-gfx-neighbour" in str(refused.value)
