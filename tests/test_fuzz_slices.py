@@ -20,13 +20,6 @@ from stillruns.lab import hypothesis_file, spec_file
 TARGETS: tuple[Target, ...] = (*logs.TARGETS, *binaries.TARGETS, *documents.TARGETS)
 INPUTS = {"machine-files": 4, "snapshot-document": 4, "snapshot-values": 8, "worklog-import": 2}
 INPUTS |= {"log-near-matches": 12, "log-noise": 6}
-    "machine-files": 4,
-    "snapshot-document": 4,
-    "snapshot-values": 8,
-    "worklog-import": 2,
-    "log-near-matches": 12,
-    "log-noise": 6,
-}
 FEW = 25
 SEED = 20261130
 
