@@ -89,6 +89,16 @@ class Runner(msgspec.Struct, frozen=True):
     refs: tuple[Ref, ...] = ()
     at: str = ""
     """When it was started, as printed (ISO 8601), or empty."""
+    libraries: tuple[tuple[Backend, Ref], ...] = ()
+    """The backend libraries that this very process says it loaded, with their lines; none for a runner that does
+    not say."""
+    layout: Ref | None = None
+    """The line of its layout, where `applied_layers` rests on that alone and no line counts offloaded layers."""
+    waited: float | None = None
+    """Seconds from the first of several device probes after a runner's death to this start: the server waits for the
+    dead one's memory. None where it did not, or the log has no times."""
+    asked_flash_attention: str = ""
+    """What was asked (`Auto`), where the setting is what came of it; else empty."""
 
 
 class LogRequest(msgspec.Struct, frozen=True):
