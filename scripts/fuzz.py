@@ -131,7 +131,9 @@ def coverage(target: Target, seconds: float, seed: int) -> int:
     told = f"{int(runs[-1][0]):7d} inputs, {runs[-1][1]} edges" if runs else "      ? inputs"
     print(f"{target.name:22s} {told}, guided by coverage{'' if done.returncode == 0 else ': A FINDING'}")
     if done.returncode:
-        print("\n".join(f"    {line}" for line in done.stderr.splitlines()[-30:]))
+        saved = [line for line in done.stderr.splitlines() if "Test unit written" in line]
+        said = [*done.stdout.splitlines()[-20:], *(saved or done.stderr[-600:].splitlines())]
+        print("\n".join(f"    {line}" for line in said))
     if not any(FINDINGS.iterdir()):
         FINDINGS.rmdir()
     return int(done.returncode != 0)
