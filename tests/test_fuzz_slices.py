@@ -19,7 +19,7 @@ from stillruns.lab import hypothesis_file, spec_file
 
 TARGETS: tuple[Target, ...] = (*logs.TARGETS, *binaries.TARGETS, *documents.TARGETS)
 INPUTS = {"machine-files": 4, "snapshot-document": 4, "snapshot-values": 8, "worklog-import": 2}
-INPUTS |= {"log-near-matches": 12, "log-noise": 6}
+INPUTS |= {"log-near-matches": 6, "log-noise": 6, "log-dense": 4}
 FEW = 25
 SEED = 20261130
 
