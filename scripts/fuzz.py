@@ -96,8 +96,8 @@ def damaged(target: Target, seconds: float, seed: int) -> int:
             if kind not in kinds:
                 kinds.add(kind)
                 print(f"  {target.name}: {kind}: {str(error)[:300]!r}\n    input {keep(target.name, data)}")
-    whole = ", all there are" if ended else ""
-    print(f"{target.name:22s} {count:7d} inputs, {size / 1e6:8.1f} MB{whole}, {len(kinds)} kinds of findings")
+    whole = " (all there are)" if ended else f" (of {target.total(seeds)})" if target.total else ""
+    print(f"{target.name:22s} {count:7d} inputs{whole}, {size / 1e6:8.1f} MB, {len(kinds)} kinds of findings")
     return len(kinds)
 
 

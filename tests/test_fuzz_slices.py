@@ -51,6 +51,7 @@ def test_every_byte_is_cut_once() -> None:
     for seed in (1, 2):
         tried = list(damage.cuts(seeds, Random(seed)))
         assert sorted(tried) == sorted(part for s in seeds for at in range(len(s) + 1) for part in (s[:at], s[at:]))
+        assert len(tried) == damage.all_cuts(seeds)
 
 
 def test_damage_is_seeded() -> None:

@@ -108,7 +108,7 @@ def dense(seeds: Sequence[bytes], random: Random) -> Iterator[bytes]:
 
 
 TARGETS = (
-    Target("log-cuts", golden, survive, damage.cuts),
+    Target("log-cuts", golden, survive, damage.cuts, total=damage.all_cuts),
     Target("log-lines", golden, survive, damage.text),
     Target("log-shuffled", golden, survive, damage.shuffled),
     Target("log-noise", golden, survive, damage.noise),
