@@ -96,8 +96,8 @@ def damaged(target: Target, seconds: float, seed: int) -> int:
             if kind not in kinds:
                 kinds.add(kind)
                 print(f"  {target.name}: {kind}: {str(error)[:300]!r}\n    input {keep(target.name, data)}")
-    whole = ", all there are" if ended else ""
-    print(f"{target.name:22s} {count:7d} inputs, {size / 1e6:8.1f} MB{whole}, {len(kinds)} kinds of findings")
+    whole = " (all there are)" if ended else f" (of {target.total(seeds)})" if target.total else ""
+    print(f"{target.name:22s} {count:7d} inputs{whole}, {size / 1e6:8.1f} MB, {len(kinds)} kinds of findings")
     return len(kinds)
 
 
@@ -131,7 +131,9 @@ def coverage(target: Target, seconds: float, seed: int) -> int:
     told = f"{int(runs[-1][0]):7d} inputs, {runs[-1][1]} edges" if runs else "      ? inputs"
     print(f"{target.name:22s} {told}, guided by coverage{'' if done.returncode == 0 else ': A FINDING'}")
     if done.returncode:
-        print("\n".join(f"    {line}" for line in done.stderr.splitlines()[-30:]))
+        saved = [line for line in done.stderr.splitlines() if "Test unit written" in line]
+        said = [*done.stdout.splitlines()[-20:], *(saved or done.stderr[-600:].splitlines())]
+        print("\n".join(f"    {line}" for line in said))
     if not any(FINDINGS.iterdir()):
         FINDINGS.rmdir()
     return int(done.returncode != 0)

@@ -19,7 +19,7 @@ from stillruns.lab import hypothesis_file, spec_file
 
 TARGETS: tuple[Target, ...] = (*logs.TARGETS, *binaries.TARGETS, *documents.TARGETS)
 INPUTS = {"machine-files": 4, "snapshot-document": 4, "snapshot-values": 8, "worklog-import": 2}
-INPUTS |= {"log-near-matches": 12, "log-noise": 6}
+INPUTS |= {"log-near-matches": 6, "log-noise": 6, "log-dense": 4}
 FEW = 25
 SEED = 20261130
 
@@ -51,6 +51,7 @@ def test_every_byte_is_cut_once() -> None:
     for seed in (1, 2):
         tried = list(damage.cuts(seeds, Random(seed)))
         assert sorted(tried) == sorted(part for s in seeds for at in range(len(s) + 1) for part in (s[:at], s[at:]))
+        assert len(tried) == damage.all_cuts(seeds)
 
 
 def test_damage_is_seeded() -> None:

@@ -135,6 +135,10 @@ def test_every_truncation_is_noticed() -> None:
             "dimensions",
         ),
         (b"GGUF" + struct.pack("<IQQ", 3, 1, 0) + text(b"t") + struct.pack("<I1QIQ", 1, 33, 8, 0), "do not divide"),
+        (
+            b"GGUF" + struct.pack("<IQQ", 3, 1, 0) + text(b"t") + struct.pack("<IIQ", 0, 8, 0),
+            "rows of 1 do not divide",
+        ),
         (b"GGUF" + struct.pack("<IQQ", 3, 1, 0) + text(b"t") + struct.pack("<I1QIQ", 1, 32, 8, 5), "not aligned"),
         (
             b"GGUF" + struct.pack("<IQQ", 3, 1, 0) + text(b"t") + struct.pack("<I4QIQ", 4, *[1 << 62] * 4, 0, 0),

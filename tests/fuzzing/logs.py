@@ -86,21 +86,32 @@ def _inside(value: object) -> Iterator[str]:
 
 
 def near_matches(seeds: Sequence[bytes], random: Random) -> Iterator[bytes]:
-    """An eighth of a megabyte of near-matches of one expression, the next expression in each input."""
+    """Up to half a megabyte of near-matches of one expression, the next expression in each input."""
     regexes = expressions()
     random.shuffle(regexes)
     start = b"time=2026-03-07T01:19:03.374Z level=INFO source=routes.go:1158 msg=x\n", b"build: 4000 (abc) with cc\n"
     while True:
         for regex in regexes:
             source = nearly.lines(regex, random)
-            rows = [next(source).replace("\n", " ").encode("utf-8", "replace") for _ in range(16)]
+            rows = [next(source).replace("\n", " ").encode("utf-8", "replace") for _ in range(64)]
             yield random.choice((b"", *start)) + b"\n".join(rows) + b"\n"
 
 
+def dense(seeds: Sequence[bytes], random: Random) -> Iterator[bytes]:
+    """Half a megabyte of lines of a few bytes: one or some words over and over, some of them words that count. A
+    line that counts costs some 15 µs, so that such a flood may cost more than a second a megabyte."""
+    words = [w.encode() for w in (*prefilter.DEATHS, *prefilter.OTHERS, *autopsy.anchors()) if len(w) < 16]
+    words += [b"", b"", b"a", b"\0", b"\r", b" ", b"{", b"#0 ", b"\xff"]
+    while True:
+        chosen = [random.choice(words) + random.choice((b"", b"x", b" 1")) for _ in range(random.choice((1, 2, 50)))]
+        yield b"\n".join(random.choices(chosen, k=500_000 // (1 + sum(map(len, chosen)) // len(chosen))))
+
+
 TARGETS = (
-    Target("log-cuts", golden, survive, damage.cuts),
+    Target("log-cuts", golden, survive, damage.cuts, total=damage.all_cuts),
     Target("log-lines", golden, survive, damage.text),
     Target("log-shuffled", golden, survive, damage.shuffled),
     Target("log-noise", golden, survive, damage.noise),
     Target("log-near-matches", golden, survive, near_matches),
+    Target("log-dense", golden, survive, dense, floor=2.5),
 )

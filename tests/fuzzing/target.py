@@ -31,6 +31,8 @@ class Target:
     check: Callable[[bytes], object]
     inputs: Callable[[Sequence[bytes], Random], Iterator[bytes]]
     floor: float = FLOOR
+    total: Callable[[Sequence[bytes]], int] | None = None
+    """How many inputs there are, where that is a number."""
 
 
 def trial(target: Target, data: bytes) -> None:

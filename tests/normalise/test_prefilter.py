@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 
 from stillruns.lab import autopsy
 from stillruns.model.autopsy import Autopsy
-from stillruns.normalise.logs.prefilter import Prefilter, scanner
+from stillruns.normalise.logs.prefilter import Prefilter, dense_from, scanner
 from stillruns.normalise.logs.reader import lines
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden" / "autopsy").glob("*.raw"))
@@ -81,3 +82,43 @@ def _told(found: Autopsy, shift: int) -> list[tuple[object, ...]]:
         for r in server.requests
     ]
     return told
+
+
+@needs_search
+@pytest.mark.parametrize("unit", [b"", b"a", b"\0", b"\r", b"Aborted", b"SIGSEGV: segmentation violation"])
+def test_a_megabyte_of_short_lines_is_soon_read(unit: bytes) -> None:
+    """Lines without a word that counts are not read one by one, lines that repeat themselves not for ever; the
+    number of lines is right, and an incident behind them is found at its line."""
+    flood = (unit + b"\n") * (1_000_000 // (len(unit) + 1))
+    golden = (Path(__file__).parents[1] / "golden" / "autopsy" / "ollama-engine-vulkan-segv.raw").read_bytes()
+    began = time.process_time()
+    found = autopsy.perform(("-",), io.BytesIO(flood + golden))
+    assert time.process_time() - began < 3.0
+    assert found.sources[0].lines == flood.count(b"\n") + golden.count(b"\n")
+    alone = autopsy.perform(("-",), io.BytesIO(golden)).incidents[-1].key_line
+    last = found.incidents[-1].key_line
+    assert alone is not None and last is not None
+    if len(unit) < 2:  # the others are ends of their own
+        assert int(last.ref.rpartition("L")[2]) - flood.count(b"\n") == int(alone.ref.rpartition("L")[2])
+
+
+def test_dense_is_only_what_no_log_is() -> None:
+    """A log of ordinary lines, and a short one of short lines, are delivered whole."""
+    assert dense_from(b"a\n" * 16_384) is None
+    assert dense_from(b"2026 level=INFO source=routes.go:1 msg=x\n" * 20_000) is None
+    assert dense_from(b"a\n" * 20_000) == 2 * 16_384
+
+
+def test_a_repeated_line_counts_on() -> None:
+    """Repeats are left out, their numbers are not."""
+    read = list(Prefilter().feed(b"a\n" * 5000 + b"b\n"))
+    assert [line.number for line in read[-2:]] == [2001, 5001]
+    assert len(read) == 2002
+
+
+def test_a_flood_of_starts_keeps_the_first() -> None:
+    """And says how many are missing."""
+    found = autopsy.perform(("-",), io.BytesIO(b"$ llama-server -m x.gguf\n" * 3 * 1000))
+    assert len(found.servers) == 1000
+    (note,) = [n for n in found.warnings if n.kind == "left out"]
+    assert "further starts" in note.text

@@ -351,10 +351,9 @@ def _tensor(cursor: _Cursor, index: int) -> tuple[int, Tensor]:
         raise FormatError(f"tensor {name!r} claims {elements} elements, more than ggml can count", at)
     if known:
         _, block, block_bytes = known
-        if (shape[0] if shape else 1) % block:
-            raise FormatError(
-                f"tensor {name!r}: rows of {shape[0]} do not divide into {known[0]} blocks of {block}", at
-            )
+        row = shape[0] if shape else 1
+        if row % block:
+            raise FormatError(f"tensor {name!r}: rows of {row} do not divide into {known[0]} blocks of {block}", at)
         size = elements // block * block_bytes
     return at, Tensor(name, shape, kind, offset, size)
 

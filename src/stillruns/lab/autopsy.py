@@ -24,7 +24,7 @@ from stillruns.model.backend import Runtime
 from stillruns.model.kernel_log import KernelEvent
 from stillruns.model.server_log import Ending, Note, ServerLog
 from stillruns.normalise.logs import kernel, llama_cpp_server
-from stillruns.normalise.logs.prefilter import Prefilter
+from stillruns.normalise.logs.prefilter import Prefilter, dense_from
 from stillruns.normalise.logs.reader import Line, visible
 from stillruns.normalise.logs.streams import (
     OURS,
@@ -161,10 +161,14 @@ def _log(entry: logs.LogInput, source: str, catalogue: Catalogue, whole: _Whole)
     splitter = Splitter(source, catalogue, default_openers(), lambda: f"srv{next(whole.ids)}")
     prefilter = Prefilter()
     for block in entry.blocks():
-        if entry.size > prefilter.whole and not prefilter.literals:
-            prefilter.literals = anchors()
-        for line in prefilter.feed(block):
-            splitter.take(line)
+        place = dense_from(block) if prefilter.whole else None
+        for piece in (block,) if place is None else (block[:place], block[place:]):
+            if entry.size > prefilter.whole and not prefilter.literals:
+                prefilter.literals = anchors()
+            for line in prefilter.feed(piece):
+                splitter.take(line)
+            if place is not None:
+                prefilter.whole = 0
     for line in prefilter.end():
         splitter.take(line)
     whole.found.append(splitter.close())

@@ -110,10 +110,10 @@ def _inside(text: str, found: re.Match[str]) -> Opened:
 
 
 def _opened(text: str, found: re.Match[str]) -> Opened:
-    groups = found.groupdict()
-    pid = groups.get("pid")
-    unit = groups.get("unit") or ""
-    return Opened(text[found.end() :], unit, int(pid) if pid else None, groups["at"], bool(unit))
+    if found.re.groups == 1:  # a container's line names no process
+        return Opened(text[found.end() :], "", None, found["at"], False)
+    at, unit, pid = found.group("at", "unit", "pid")
+    return Opened(text[found.end() :], unit or "", int(pid) if pid else None, at, bool(unit))
 
 
 def _json(text: str) -> Opened:

@@ -20,6 +20,7 @@ from stillruns.normalise.logs.deaths import Deaths, Where
 from stillruns.normalise.logs.llama_cpp_life import Life
 from stillruns.normalise.logs.llama_cpp_state import State
 from stillruns.normalise.logs.matcher import pattern_table, rule_table
+from stillruns.normalise.logs.starts import Starts
 
 _COMMAND = Expression(
     r"^\s{0,8}(?:>\s{1,2})?(?:[$>#❯%]\s{0,4})?(?:\w{1,60}=\S{0,300} ){0,10}"
@@ -61,11 +62,11 @@ class Reader:
         patterns: tuple[CrashPattern, ...],
     ) -> None:
         """`rules` is llama.cpp's grammar; `id` names the first server, restarts get `id.2`, `id.3`."""
-        self._id, self._name, self._source = id, name, source
+        self._name, self._source = name, source
         self._table = rule_table(rules).matcher()
         self._crashes = pattern_table(patterns).matcher()
         self._phased = frozenset(p.id for p in patterns if p.phase is not None)
-        self._done: list[ServerLog] = []
+        self._starts = Starts(id)
         self._life = self._new()
 
     def _new(self) -> Life:
@@ -130,16 +131,13 @@ class Reader:
     def _finish(self) -> None:
         life = self._life
         if life.first:
-            count = len(self._done) + 1
-            name = self._id if count == 1 else f"{self._id}.{count}"
-            self._done.append(llama_cpp_summary.summary(life, name, self._name))
+            self._starts.ended(lambda name: llama_cpp_summary.summary(life, name, self._name))
 
     def close(self) -> tuple[ServerLog, ...]:
         """The stream has ended."""
         self._finish()
         self._life = self._new()
-        done, self._done = tuple(self._done), []
-        return done
+        return self._starts.close()
 
 
 def _has_lived(life: Life) -> bool:

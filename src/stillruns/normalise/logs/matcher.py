@@ -86,7 +86,9 @@ class Matcher(Generic[E]):
             if len(self._nothing) > _MEMO:
                 self._nothing.popitem(last=False)
             return []
-        return [(entry, match) for _, entry, match in sorted(found, key=lambda item: item[0])]
+        if len(found) > 1:
+            found.sort(key=lambda item: item[0])
+        return [(entry, match) for _, entry, match in found]
 
 
 class _Tables(Generic[E]):

@@ -34,6 +34,7 @@ from stillruns.normalise.logs.ollama_noun import server_log
 from stillruns.normalise.logs.ollama_state import OllamaState
 from stillruns.normalise.logs.prefix import strip
 from stillruns.normalise.logs.reader import visible
+from stillruns.normalise.logs.starts import Starts
 
 AFTER = 5
 """So many lines after a line of trouble are kept: they say where it was."""
@@ -63,13 +64,13 @@ class Reader:
         patterns: tuple[CrashPattern, ...],
     ) -> None:
         """`rules` are the catalogue's for Ollama, which hold llama.cpp's too; `source` is what refs name (`s0`)."""
-        self._id, self._name, self._source = id, name, source
+        self._name, self._source = name, source
         self._own = rule_table(rules, _own).matcher()
         self._gin = rule_table(rules, _gin).matcher()
         self._llama = rule_table(rules, _llama).matcher()
         self._patterns = pattern_table(patterns).matcher()
         self._state = OllamaState(source)
-        self._done: list[ServerLog] = []
+        self._starts = Starts(id)
         self._dumped = 0
         self._after = 0
 
@@ -100,7 +101,7 @@ class Reader:
     def close(self) -> tuple[ServerLog, ...]:
         """The stream has ended."""
         self._finish()
-        return tuple(self._done)
+        return self._starts.close()
 
     def _access_line(self, text: str, ref: str) -> None:
         """The most frequent line of all is tried against its own rules only."""
@@ -182,10 +183,8 @@ class Reader:
         self._state = OllamaState(self._source)
 
     def _finish(self) -> None:
-        number = len(self._done)
-        self._done.append(
-            server_log(self._state, self._id if number == 0 else f"{self._id}.{number + 1}", self._name)
-        )
+        state = self._state
+        self._starts.ended(lambda name: server_log(state, name, self._name))
 
 
 def read(

@@ -19,6 +19,10 @@ from stillruns.normalise.logs.seam import WINDOW_LINES
 
 WHOLE = 1 << 20
 """So many bytes are delivered whole: building the search costs more than reading them."""
+_SHORT_LINES = 32
+_MANY_LINES = 1 << 14
+REPEATS = 2000
+"""Of a line that repeats itself more often in a row, the rest are not delivered."""
 _LONGEST_TAIL = 1 << 16
 _PROCESS = re.compile(rb" [^\s\[\]:]{1,200}\[\d{1,10}\]: ")
 """A journal's name of a process; it narrows a window to the lines of the process that died."""
@@ -141,6 +145,18 @@ def scanner(literals: tuple[str, ...]) -> Scanner | None:
         return None
 
 
+def dense_from(block: bytes) -> int | None:
+    """The place in a block of very many short lines from which on only those that matter are to be searched for, as
+    in a big log: reading each would cost more than a second a megabyte. A log has some 100 bytes a line."""
+    count = block.count(b"\n")
+    if count <= _MANY_LINES or count * _SHORT_LINES <= len(block):
+        return None
+    place = 0
+    for _ in range(_MANY_LINES):
+        place = block.index(b"\n", place) + 1
+    return place
+
+
 @dataclass
 class Prefilter:
     """Fed with blocks in order; `lines` counts the newlines (and a last line without one) seen so far. Without
@@ -156,6 +172,8 @@ class Prefilter:
     _window: int = 0
     _key: bytes = b""
     _place: int = 0
+    _last: str = ""
+    _repeats: int = 0
 
     def feed(self, block: bytes) -> Iterator[Line]:
         """The lines of this block that are complete."""
@@ -166,7 +184,7 @@ class Prefilter:
             tail = tail[: _LONGEST_TAIL // 2] + tail[-_LONGEST_TAIL // 2 :]
         self._tail = tail
         if end:
-            yield from self._chosen(data, end)
+            yield from self._varied(self._chosen(data, end))
         self._seen += len(block)
 
     def end(self) -> Iterator[Line]:
@@ -175,8 +193,19 @@ class Prefilter:
         if tail:
             yield from self._all(tail)
 
+    def _varied(self, chosen: Iterator[Line]) -> Iterator[Line]:
+        """Without the further repeats of a line that repeats itself."""
+        for line in chosen:
+            if line.text != self._last:
+                self._last, self._repeats = line.text, 0
+            elif self._repeats < REPEATS:
+                self._repeats += 1
+            else:
+                continue
+            yield line
+
     def _chosen(self, data: bytes, end: int) -> Iterator[Line]:
-        if self._seen < self.whole or not self.literals or data.startswith(b"{") or b"\0" in data:
+        if self._seen < self.whole or not self.literals or data.startswith(b'{"'):
             yield from self._all(data[:end])
             return
         if not self._tried:
@@ -185,13 +214,15 @@ class Prefilter:
         if self._scanner is None:
             yield from self._all(data[:end])
         else:
-            yield from self._filtered(data[:end], self._scanner)
+            plain = data[:end].replace(
+                b"\0", b""
+            )  # they are taken out of every line anyway, and would hide a literal
+            yield from self._filtered(plain, self._scanner)
 
     def _all(self, data: bytes) -> Iterator[Line]:
-        before = self.lines
-        for line in lines(data):
-            self.lines = before + line.number
-            yield Line(self.lines, line.text, line.torn, line.unended)
+        for line in lines(data, before=self.lines):
+            self.lines = line.number
+            yield line
 
     def _filtered(self, data: bytes, search: Scanner) -> Iterator[Line]:
         """Lines with a literal, and those of the window after a death. `place` is where the next line begins."""

@@ -51,9 +51,10 @@ class Line(NamedTuple):
     beside: bool = False
 
 
-def lines(data: bytes, cut: Cut | None = None) -> Iterator[Line]:
-    """The lines of `data` in order. `cut` marks the line at which a bounded capture lost its middle."""
-    start, number, size = 0, 0, len(data)
+def lines(data: bytes, cut: Cut | None = None, before: int = 0) -> Iterator[Line]:
+    """The lines of `data` in order. `cut` marks the line at which a bounded capture lost its middle; `before` lines
+    came before these."""
+    start, number, size = 0, before, len(data)
     seam = cut.head if cut else -1
     while start < size:
         end = data.find(b"\n", start)
