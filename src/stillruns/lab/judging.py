@@ -132,6 +132,7 @@ class Judged:
             read.answered,
             self.answers.get(compared.id) if compared else None,
             self.floor(plan),
+            read.others,
         )
         judged = dataclasses.replace(judged, cell=cell)
         self.met[record.trial] = observing.met(self.store, record)
@@ -231,6 +232,7 @@ def judged_run(start: Opening, judged: Judged) -> RunResult:
         checks=distributions.judge(start.plans, judged.checked, judged.answers, _checked_model(start)),
         survival=curves,
         log_rank=ranks,
+        met={trial: met.circumstances for trial, met in judged.met.items()},
         complete=CellState.OPEN not in states,
         undecided=tuple(p.id for p, s in zip(start.plans, states, strict=True) if s is CellState.UNDECIDED),
     )

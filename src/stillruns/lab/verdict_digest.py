@@ -10,11 +10,20 @@ from stillruns.store.ids import canonical, sha256_of
 LATER = ("checks", "survival", "log_rank")
 """Parts that came after the first runs were recorded: left out where empty, so that old digests hold."""
 
+LATER_MEASURED = ("prompt_per_second",)
+"""Measurements of a trial that came later and that no verdict uses."""
+
 
 def plain(result: RunResult) -> object:
-    """Trials, cells and claims as plain values in a fixed order."""
+    """Trials, cells and claims as plain values in a fixed order; circumstances are no verdict."""
     whole = msgspec.to_builtins(result, order="deterministic")
     assert isinstance(whole, dict)
+    del whole["met"]
+    for verdict in whole["verdicts"]:
+        for name in LATER_MEASURED:
+            del verdict[name]
+        if verdict["served"] is None:
+            del verdict["served"]
     return {key: value for key, value in whole.items() if key not in LATER or value}
 
 

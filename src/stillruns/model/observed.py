@@ -42,6 +42,8 @@ class ObservedTrial:
     circumstances: Circumstances = Circumstances()
     key_ref: Ref | None = None
     key_text: str = ""
+    served: float = 0.0
+    """Seconds from its first request to the end of its last."""
 
     @property
     def counts(self) -> bool:

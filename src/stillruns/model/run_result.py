@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stillruns.model.cell import Cell
 from stillruns.model.claim import Claim
 from stillruns.model.divergence import Check
+from stillruns.model.observed import Circumstances
 from stillruns.model.survival import LogRank, Survival
 from stillruns.model.verdict import TrialVerdict
 
@@ -39,3 +40,5 @@ class RunResult:
     """Where runs died after their first token: the curves of all tested cells, and tests between sides."""
     undecided: tuple[str, ...] = ()
     """Cells whose sequential test was not decided within their trials."""
+    met: dict[str, Circumstances] = field(default_factory=dict)
+    """What each trial met: when it began, and what the devices said then."""

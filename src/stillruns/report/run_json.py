@@ -9,6 +9,7 @@ import msgspec
 
 from stillruns.model.cell import Cell
 from stillruns.model.divergence import Check
+from stillruns.model.observed import Circumstances
 from stillruns.model.run_result import RunResult
 from stillruns.model.verdict import TrialVerdict
 from stillruns.report import claims_json
@@ -26,7 +27,7 @@ def document(result: RunResult) -> dict[str, Any]:
         "complete": result.complete,
         "undecided": list(result.undecided),
         "cells": [_cell(cell) for cell in result.cells],
-        "trials": [_trial(verdict) for verdict in result.verdicts],
+        "trials": [_trial(v, order, result.met.get(v.trial)) for order, v in enumerate(result.verdicts, 1)],
         "claims": [claims_json.entry(claim) for claim in result.claims],
         "warnings": [msgspec.to_builtins(w) for w in result.warnings],
         "checks": [_check(check) for check in result.checks],
@@ -62,8 +63,8 @@ def _cell(cell: Cell) -> dict[str, Any]:
     return body
 
 
-def _trial(verdict: TrialVerdict) -> dict[str, Any]:
-    return {
+def _trial(verdict: TrialVerdict, order: int, met: Circumstances | None) -> dict[str, Any]:
+    body = {
         "trial": verdict.trial,
         "cell": verdict.cell,
         "index": verdict.index,
@@ -78,4 +79,9 @@ def _trial(verdict: TrialVerdict) -> dict[str, Any]:
         "output": verdict.agreement.verdict.value if verdict.agreement else None,
         "tokens_per_second": verdict.tokens_per_second,
         "seconds": verdict.seconds,
+        "prompt_per_second": verdict.prompt_per_second,
+        "order": order,
+        "started": met.order if met else None,
+        "measured": dict(met.measured) if met else {},
     }
+    return body if verdict.served is None else {**body, "served": msgspec.to_builtins(verdict.served)}
