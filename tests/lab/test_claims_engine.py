@@ -129,5 +129,6 @@ trials = 1
     check = document["checks"][0]
     assert check["verdict"] in ("same", "floor ok"), check["why"]
     assert "type=F16" in check["model"]
-    assert check["seen"]["positions"] == 6
+    assert check["seen"]["positions"] == check["decode"]["positions"] == 6
+    assert check["decode"]["log_ppl_ratio"] is not None
     assert document["cells"][-1]["trials"] == 1

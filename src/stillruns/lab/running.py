@@ -68,6 +68,9 @@ class Run:
         """Run trials until every cell is decided, given up, or the time is spent."""
         spec = self.prepared.spec
         self._warm()
+        cost = self.pace.before(self.judged.verdicts)
+        if cost:
+            self.progress.note(cost)
         while (plan := experiment.next_trial(spec, self.prepared.plans, self.judged.verdicts)) is not None:
             if spec.stop.max_minutes and time.monotonic() - self.began > spec.stop.max_minutes * 60:
                 self.progress.note(f"stopped after {spec.stop.max_minutes:g} minutes, as [stop] max_minutes asks")
@@ -90,7 +93,9 @@ class Run:
         if not self.prepared.spec.check:
             return []
         twin = self.prepared.twin.path if self.prepared.twin else ""
-        found = distributions.needed(self.prepared.plans, self.judged.verdicts, self.judged.answers, twin)
+        found = distributions.needed(
+            self.prepared.spec, self.prepared.plans, self.judged.verdicts, self.judged.answers, twin
+        )
         return [plan for plan in found if plan.id not in self.judged.checked]
 
     def _warm(self) -> None:

@@ -10,6 +10,9 @@ from stillruns.store.ids import canonical, sha256_of
 LATER = ("checks", "survival", "log_rank")
 """Parts that came after the first runs were recorded: left out where empty, so that old digests hold."""
 
+LATER_PATHS = ("decode", "decode_floor", "text")
+"""The same within a check."""
+
 LATER_MEASURED = ("prompt_per_second",)
 """Measurements of a trial that came later and that no verdict uses."""
 
@@ -19,6 +22,10 @@ def plain(result: RunResult) -> object:
     whole = msgspec.to_builtins(result, order="deterministic")
     assert isinstance(whole, dict)
     del whole["met"]
+    for check in whole["checks"]:
+        for name in LATER_PATHS:
+            if check[name] is None:
+                del check[name]
     for verdict in whole["verdicts"]:
         for name in LATER_MEASURED:
             del verdict[name]

@@ -42,7 +42,7 @@ def document(result: RunResult) -> dict[str, Any]:
 def _check(check: Check) -> dict[str, Any]:
     """Divergences keep six significant digits: healthy ones are small."""
     body: dict[str, Any] = msgspec.to_builtins(check)
-    for name in ("seen", "floor"):
+    for name in ("seen", "floor", "decode", "decode_floor", "text"):
         if body[name] is not None:
             body[name] = {k: _digits(v) for k, v in body[name].items()}
     return body

@@ -45,7 +45,7 @@ def survival(result: RunResult) -> list[str]:
         healthy = f"{found.censored} of {found.runs} ended healthy by {found.longest:g} {found.unit}"
         lines.append(f"survival {found.cell}: {steps + more + '; ' if steps else ''}{healthy}")
     lines += [
-        f"log-rank {test.left} against {test.right}: p = {test.p:.2g} on {test.deaths} deaths"
+        f"log-rank in {test.unit} {test.left} against {test.right}: p = {test.p:.2g} on {test.deaths} deaths"
         for test in result.log_rank
     ]
     return ["", *lines] if lines else []
