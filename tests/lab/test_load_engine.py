@@ -1,5 +1,5 @@
-"""The promise: a server is asked as often, as long, with as many at once and with prompts as long as the spec says, and
-its own lines prove it; the trial counts once, and where it dies, survival knows when."""
+"""The promise: a server bears the load that the spec says, and its own lines prove it; the trial counts once, and
+where it dies, survival knows when."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ CPU = '[[backend]]\nid = "cpu"\n'
 pytestmark = pytest.mark.engine
 
 
-def run(folder: Path, experiment: str = "", backends: str = CPU, rest: str = "[stop]\ntrials = 1\n") -> dict[str, Any]:
+def run(
+    folder: Path, experiment: str = "", backends: str = CPU, rest: str = "[stop]\ntrials = 1\n"
+) -> dict[str, Any]:
     """The document of a run."""
     spec = folder / "s.toml"
     spec.write_text(SPEC.format(experiment=experiment, backends=backends, rest=rest))
@@ -48,7 +50,7 @@ def run(folder: Path, experiment: str = "", backends: str = CPU, rest: str = "[s
 
 
 def test_slots_and_long_prompts(tmp_path: Path) -> None:
-    """Four slots share the context, so four times as much is asked; the prompt has as many tokens as the axis says."""
+    """Four slots share the context, so four times as much is asked; the prompt has the tokens that the axis says."""
     matrix = "[matrix]\nconcurrency = [1, 4]\nprompt_tokens = [20, 90]\n[stop]\ntrials = 1\n"
     document = run(tmp_path, rest=matrix)
     assert [c["applied"] for c in document["cells"]] == [1, 1, 1, 1]
@@ -76,7 +78,7 @@ def test_a_duration_is_asked_out(tmp_path: Path) -> None:
 def test_time_to_failure(tmp_path: Path) -> None:
     """A fault at the 45th computation of a token, in the second request: its side dies after some 45 tokens, the
     healthy one is censored at 96, and each trial counts once."""
-    shim = build.build(tmp_path / "shim")
+    shim = build.build(None, tmp_path / "shim")
     env = faults.environment("decode:segv:45", shim)
     sick = ", ".join(f'{name} = "{value}"' for name, value in env.items())
     backends = CPU + f'[[backend]]\nid = "sick"\nbackend = "cpu"\nenv = {{ {sick} }}\n'
@@ -95,7 +97,7 @@ def test_time_to_failure(tmp_path: Path) -> None:
 
 def test_a_fault_with_slots(tmp_path: Path) -> None:
     """A server that dies while four slots are served: one trial, one crash, and no lane hangs."""
-    env = faults.environment("decode:segv:10", build.build(tmp_path / "shim"))
+    env = faults.environment("decode:segv:10", build.build(None, tmp_path / "shim"))
     sick = ", ".join(f'{name} = "{value}"' for name, value in env.items())
     backends = f'[[backend]]\nid = "sick"\nbackend = "cpu"\nenv = {{ {sick} }}\n'
     document = run(tmp_path, "concurrency = 4", backends)

@@ -17,6 +17,7 @@ from stillruns.errors import SpecError
 from stillruns.lab import hypothesis_file
 from stillruns.lab.hypothesis_file import Entry
 from stillruns.lab.spec_load import POSITIONS, check_load
+from stillruns.lab.spec_stop import FUTILITY as FUTILITY
 from stillruns.lab.spec_stop import StopTable, stop_rule
 from stillruns.lab.spec_taken import refuse_taken
 from stillruns.model.backend import Backend, Runtime
