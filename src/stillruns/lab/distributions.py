@@ -12,13 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stillruns.judge import applied, divergence
-from stillruns.lab import forced, reading
+from stillruns.judge import floors as rules
+from stillruns.lab import floors, forced, reading
 from stillruns.model.agreement import WORST_FIRST, OutputVerdict
 from stillruns.model.applied import Answer
 from stillruns.model.cell_plan import CellPlan
 from stillruns.model.divergence import Check, Divergence, Path
 from stillruns.model.engine import Engine
 from stillruns.model.exchange import Answered, TokenProb
+from stillruns.model.known_floor import KnownFloor
 from stillruns.model.spec import Spec
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
@@ -83,25 +85,90 @@ def read(store: Store, record: TrialRecord, plan: CellPlan | None, engine: Engin
     return Checked(record.trial, forced.chains(store, told), status, why)
 
 
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What checks are judged on besides their evidence: the run, what was checked, the engine of each plan by its id,
+    and the floors that the run's first record froze."""
+
+    run: str
+    weights: floors.Weights
+    engines: Mapping[str, Engine | None]
+    known: tuple[KnownFloor, ...] = ()
+
+
 def judge(
-    plans: Sequence[CellPlan], checked: Mapping[str, Checked], answers: Mapping[str, Answered], model: str
+    plans: Sequence[CellPlan], checked: Mapping[str, Checked], answers: Mapping[str, Answered], ground: Ground
+) -> tuple[tuple[Check, ...], tuple[KnownFloor, ...]]:
+    """Every checked cell beside its reference, in the order of the plans, and the floors that the run measured: by
+    these, too, each cell is judged, its own apart."""
+    alone = _checks(plans, checked, answers, ground, ())
+    measured = _measured(plans, checked, answers, alone, ground)
+    return _checks(plans, checked, answers, ground, (*ground.known, *measured)), measured
+
+
+def _measured(
+    plans: Sequence[CellPlan],
+    checked: Mapping[str, Checked],
+    answers: Mapping[str, Answered],
+    checks: Sequence[Check],
+    ground: Ground,
+) -> tuple[KnownFloor, ...]:
+    found: list[KnownFloor] = []
+    for check in checks:
+        plan = next(p for p in plans if p.id == check.cell)
+        sides = _sides(plan, plans, checked, answers)
+        if sides is None or check.seen is None:
+            continue
+        own = {path: sides.floor(path) for path in Path}
+        device = floors.device_of(plan, ground.engines.get(plan.id))
+        if sides.second is not None and not any(f.trial == sides.second.trial for f in found):
+            base = next((p for p in plans if p.id == plan.reference), plan)
+            theirs = floors.device_of(base, ground.engines.get(base.id))
+            found += floors.of_reference(sides.second.trial, theirs, ground.weights, ground.run, own)
+        if device != floors.device_of(_base(plan, plans), ground.engines.get(plan.reference)):
+            found += floors.of_check(check, plan, ground.engines.get(plan.id), ground.weights, ground.run, own)
+    return tuple(found)
+
+
+def _base(plan: CellPlan, plans: Sequence[CellPlan]) -> CellPlan:
+    return next((p for p in plans if p.id == plan.reference), plan)
+
+
+def _sides(
+    plan: CellPlan, plans: Sequence[CellPlan], checked: Mapping[str, Checked], answers: Mapping[str, Answered]
+) -> _Sides | None:
+    mine, base = checked.get(PREFIX + plan.id), checked.get(PREFIX + plan.reference)
+    if mine is None or base is None:
+        return None
+    other = next((p for p in plans if p.is_floor and p.reference == plan.reference), None)
+    given = answers.get(plan.reference)
+    return _Sides(mine, base, checked.get(PREFIX + other.id) if other else None, given.tokens if given else ())
+
+
+def _checks(
+    plans: Sequence[CellPlan],
+    checked: Mapping[str, Checked],
+    answers: Mapping[str, Answered],
+    ground: Ground,
+    known: Sequence[KnownFloor],
 ) -> tuple[Check, ...]:
-    """Every checked cell beside its reference, in the order of the plans. `model` names what was checked."""
+    model = ground.weights.name
     found = []
     for plan in plans:
         mine, base = checked.get(PREFIX + plan.id), checked.get(PREFIX + plan.reference)
         if mine is None or plan.is_reference:
             continue
-        given = answers.get(plan.reference)
-        if base is None:
+        sides = _sides(plan, plans, checked, answers)
+        if base is None or sides is None:
             found.append(_open(plan, mine, model, "the reference was not checked"))
             continue
         if mine.status is not Answer.YES:
             found.append(_open(plan, mine, model, f"the check did not run under its condition: {mine.why}"))
             continue
-        other = next((p for p in plans if p.is_floor and p.reference == plan.reference), None)
-        second = checked.get(PREFIX + other.id) if other else None
-        found.append(_compared(plan, model, _Sides(mine, base, second, given.tokens if given else ())))
+        device = floors.device_of(plan, ground.engines.get(plan.id))
+        kind = ground.weights
+        fit = {p: rules.fitting(known, kind.architecture, kind.quantisation, p, device) for p in Path}
+        found.append(_compared(plan, model, sides, fit))
     return tuple(found)
 
 
@@ -149,17 +216,19 @@ class _Sides:
         return max((n for n in most if n > 1), default=0)
 
 
-def _compared(plan: CellPlan, model: str, sides: _Sides) -> Check:
-    seen, floor, text = sides.seen(Path.PROMPT), sides.floor(Path.PROMPT), sides.seen(Path.PROMPT, first=1)
-    verdicts = [divergence.verdict(seen, floor)]
+def _compared(plan: CellPlan, model: str, sides: _Sides, known: Mapping[Path, Sequence[KnownFloor]]) -> Check:
+    seen, text = sides.seen(Path.PROMPT), sides.seen(Path.PROMPT, first=1)
+    floor, basis = rules.widened(sides.floor(Path.PROMPT), known[Path.PROMPT])
+    verdicts = [_said(seen, floor, basis)]
     decode = decode_floor = None
     if sides.mine.of(Path.DECODE):
         again = sides.recomputed()
         if again:
             verdicts.append((OutputVerdict.UNKNOWN, f"decode path not reached: {again} tokens were evaluated anew"))
         else:
-            decode, decode_floor = sides.seen(Path.DECODE), sides.floor(Path.DECODE)
-            verdict, why = divergence.verdict(decode, decode_floor)
+            decode = sides.seen(Path.DECODE)
+            decode_floor, basis = rules.widened(sides.floor(Path.DECODE), known[Path.DECODE])
+            verdict, why = _said(decode, decode_floor, basis)
             verdicts.append((verdict, f"one token at a time: {why}"))
     if text is not None:
         verdicts.append(divergence.perplexity(text))
@@ -170,12 +239,19 @@ def _compared(plan: CellPlan, model: str, sides: _Sides) -> Check:
     return Check(plan.id, sides.mine.trial, model, worst, why, seen, floor, decode, decode_floor, text)
 
 
+def _said(seen: Divergence | None, floor: Divergence | None, basis: str) -> tuple[OutputVerdict, str]:
+    verdict, why = divergence.verdict(seen, floor)
+    return verdict, f"{why} (floor of the {basis})" if basis and verdict is not OutputVerdict.SAME else why
+
+
 def note(model: str, quantisation: str | None, *, checked: bool, twin: bool) -> str:
     """What the comparison of outputs could not see, in one sentence, or nothing."""
     if twin or quantisation in ("F16", "BF16", "F32", None):
         return ""
     advice = (
-        "give its F16 twin (twin = ...)" if checked else "check = true compares distributions, best on an F16 twin"
+        "no F16 twin was there to check instead (twin = FILE)"
+        if checked
+        else "check = true compares distributions, best on an F16 twin (twin = FILE)"
     )
     return f"outputs of {model} were compared on {quantisation} weights, which hide small damage: {advice}"
 

@@ -19,7 +19,7 @@ from stillruns.act.runtimes import adapters
 from stillruns.act.trial import Put
 from stillruns.errors import Interrupted, UsageError
 from stillruns.judge import experiment
-from stillruns.lab import distributions, freezing, reference, verdict_digest
+from stillruns.lab import distributions, floors, freezing, reference, verdict_digest
 from stillruns.lab.host import describe as describe_host
 from stillruns.lab.judging import Judged, judged_run, opening
 from stillruns.lab.pace import Pace
@@ -213,7 +213,10 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool) -> 
         if identity is None:
             identity = run_id(datetime.now(timezone.utc), prepared.spec.sha256)
             changed = freezing.changed(store, prepared.spec)
-            writer.append("run_started", identity, {**opening_record(prepared), "changed_hypotheses": changed})
+            first = opening_record(prepared)
+            known = floors.recall(store, floors.weights(first)) if prepared.spec.check else ()
+            first |= {"changed_hypotheses": changed, "floors": msgspec.to_builtins(known)}
+            writer.append("run_started", identity, first)
             if prepared.spec.hypotheses:
                 writer.append(freezing.RECORD, identity, freezing.record(prepared.spec))
             for sentence in freezing.warnings({"changed_hypotheses": changed}):
@@ -235,6 +238,8 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool) -> 
                     "there"
                 ) from None
             result = judged_run(opening(store, identity), job.judged)
+            if result.floors:
+                writer.append(floors.RECORD, identity, {"floors": msgspec.to_builtins(result.floors)})
             body = {"trials": len(job.judged.verdicts), "version": __version__, "complete": result.complete}
             writer.append("run_ended", identity, {**body, "verdicts_sha256": verdict_digest.digest_of(result)})
     return result

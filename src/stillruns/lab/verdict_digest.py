@@ -7,7 +7,7 @@ import msgspec
 from stillruns.model.run_result import RunResult
 from stillruns.store.ids import canonical, sha256_of
 
-LATER = ("checks", "survival", "log_rank")
+LATER = ("checks", "survival", "log_rank", "floors")
 """Parts that came after the first runs were recorded: left out where empty, so that old digests hold."""
 
 LATER_PATHS = ("decode", "decode_floor", "text")

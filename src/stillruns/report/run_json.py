@@ -9,6 +9,7 @@ import msgspec
 
 from stillruns.model.cell import Cell
 from stillruns.model.divergence import Check
+from stillruns.model.known_floor import KnownFloor
 from stillruns.model.observed import Circumstances
 from stillruns.model.run_result import RunResult
 from stillruns.model.verdict import TrialVerdict
@@ -31,10 +32,11 @@ def document(result: RunResult) -> dict[str, Any]:
         "claims": [claims_json.entry(claim) for claim in result.claims],
         "warnings": [msgspec.to_builtins(w) for w in result.warnings],
         "checks": [_check(check) for check in result.checks],
+        "floors": [_floor(floor) for floor in result.floors],
         "survival": [msgspec.to_builtins(curve) for curve in result.survival],
         "log_rank": [msgspec.to_builtins(test) for test in result.log_rank],
     }
-    clean = rounded({key: value for key, value in body.items() if key not in ("claims", "checks")})
+    clean = rounded({key: value for key, value in body.items() if key not in ("claims", "checks", "floors")})
     assert isinstance(clean, dict)
     return {key: clean.get(key, body[key]) for key in body}
 
@@ -46,6 +48,11 @@ def _check(check: Check) -> dict[str, Any]:
         if body[name] is not None:
             body[name] = {k: _digits(v) for k, v in body[name].items()}
     return body
+
+
+def _floor(floor: KnownFloor) -> dict[str, Any]:
+    body: dict[str, Any] = msgspec.to_builtins(floor)
+    return {**body, "seen": {k: _digits(v) for k, v in body["seen"].items()}}
 
 
 def _digits(value: object) -> object:
