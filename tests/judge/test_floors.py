@@ -48,7 +48,7 @@ def test_what_is_trusted(pair: Pair, quantisation: str, verdict: OutputVerdict, 
 
 
 def test_fitting() -> None:
-    """Another architecture, another quantisation, another path, and a device's own measurement are no floor for it."""
+    """Of another architecture, quantisation or path it is no floor, and for its own device neither."""
     assert floors.fitting([KNOWN], "llama", "F16", Path.PROMPT, "RX 580") == (KNOWN,)
     assert not floors.fitting([KNOWN], "qwen3", "F16", Path.PROMPT, "RX 580")
     assert not floors.fitting([KNOWN], "llama", "Q8_0", Path.PROMPT, "RX 580")
@@ -58,7 +58,7 @@ def test_fitting() -> None:
 
 
 def test_the_largest_counts() -> None:
-    """A known floor widens the run's own, in each number apart, and says where it came from; a smaller one does not."""
+    """A known floor widens the run's own, each number apart, and says where it came from; a smaller one does not."""
     own = replace(SEEN, kl_mean=4e-7, kl_p99=9e-5)
     found, why = floors.widened(own, [KNOWN])
     assert found is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from stillruns.judge import serving
+from stillruns.judge import answers as heard
 from stillruns.judge.trial_view import TrialView, no, unknown, yes
 from stillruns.model.applied import FactorApplied
 
@@ -45,7 +45,7 @@ def _concurrency(view: TrialView) -> FactorApplied:
     text, ref = printed
     if text != str(asked):
         return no(asked, text, f"other number of slots: {text}, {asked} were asked", ref)
-    together = serving.at_once(view.record.exchanges)
+    together = heard.at_once(view.record.exchanges)
     if together < asked and not _failed(view):
         return no(
             asked, together, f"not at once: {together} requests of {asked} were under way together at most", ref
@@ -73,7 +73,7 @@ def _prompt_tokens(view: TrialView) -> FactorApplied:
 
 
 def _duration(view: TrialView) -> FactorApplied:
-    asked, got = view.condition.duration, serving.seconds(view.record)
+    asked, got = view.condition.duration, heard.seconds(view.record)
     shown = f"{got:.1f}"
     if got >= asked or _failed(view):
         return yes(f"{asked:g}", shown, "")

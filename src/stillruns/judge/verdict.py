@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import median
 
-from stillruns.judge import agreement, applied, outcome, serving
+from stillruns.judge import agreement, applied, outcome
+from stillruns.judge import answers as heard
 from stillruns.model.absence import Absence
 from stillruns.model.agreement import WORST_FIRST, Agreement, OutputVerdict
 from stillruns.model.component import Component
@@ -57,7 +58,7 @@ def trial(
         agreement=output,
         tokens_per_second=speed(facts, [a for _, a in every]),
         prompt_per_second=_median([a.prompt_per_second for _, a in every]),
-        served=serving.served(record, every),
+        served=heard.served(record, every),
         seconds=record.end.seconds if record.end is not None else record.sighting.ended_at,
     )
 
@@ -106,7 +107,7 @@ def _worse(one: Agreement | None, other: Agreement | None) -> Agreement | None:
 def speed(facts: ServerFacts | Absence, answers: Sequence[Answered]) -> float | None:
     """Generated tokens per second of the server's own evaluation time, the median of a trial's requests: from the
     answers, else from its log. None for answers of a single token."""
-    rates = [serving.speed(a) for a in answers]
+    rates = [heard.speed(a) for a in answers]
     if answers and all(len(a.tokens or a.probs) == 1 for a in answers):
         return None
     known = _median(rates)

@@ -45,3 +45,5 @@ class RunResult:
     """What the run's checks measured, by architecture, quantisation, card and path."""
     met: dict[str, Circumstances] = field(default_factory=dict)
     """What each trial met: when it began, and what the devices said then."""
+    shared: tuple[RunWarning, ...] = ()
+    """What all evidence for a rate has in common: warnings that came after the first runs were recorded."""

@@ -30,7 +30,7 @@ def document(result: RunResult) -> dict[str, Any]:
         "cells": [_cell(cell) for cell in result.cells],
         "trials": [_trial(v, order, result.met.get(v.trial)) for order, v in enumerate(result.verdicts, 1)],
         "claims": [claims_json.entry(claim) for claim in result.claims],
-        "warnings": [msgspec.to_builtins(w) for w in result.warnings],
+        "warnings": [msgspec.to_builtins(w) for w in (*result.warnings, *result.shared)],
         "checks": [_check(check) for check in result.checks],
         "floors": [_floor(floor) for floor in result.floors],
         "survival": [msgspec.to_builtins(curve) for curve in result.survival],

@@ -86,6 +86,7 @@ class Load:
     died_line: int = 0
     covered: int = 0
     alone: bool = False
+    waited: float | None = None
 
     def ask(self, layers: int, ref: Ref) -> None:
         """`num_gpu` as the server prints it: negative means that the server decides."""
@@ -111,6 +112,10 @@ class Load:
         if self.gpu_layers and self.gpu_layers[0] == 0:
             return 0, self.total, self.gpu_layers[1]
         return None, self.total, None
+
+    def layout(self) -> Ref | None:
+        """The line of its layout, where no line counts the offloaded layers."""
+        return None if self.offloaded or self.llama.load.offloaded else self.applied()[2]
 
     def backends(self) -> tuple[Backend, ...]:
         """Where its weights went: by its buffer lines, else by the only GPU library that it loaded."""
@@ -168,4 +173,8 @@ class Load:
             ready=self.ready,
             refs=self.refs(),
             at=self.clock,
+            libraries=tuple(self.libraries),
+            layout=self.layout(),
+            waited=self.waited,
+            asked_flash_attention=self.settings.get("flash_attention", "") if used else "",
         )
