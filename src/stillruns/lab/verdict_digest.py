@@ -33,6 +33,9 @@ def plain(result: RunResult) -> object:
         for name in LATER_PATHS:
             if check[name] is None:
                 del check[name]
+    for test in whole["log_rank"]:
+        if test["unit"] == "tokens":
+            del test["unit"]
     for verdict in whole["verdicts"]:
         for name in LATER_MEASURED:
             del verdict[name]
