@@ -251,7 +251,7 @@ def note(model: str, quantisation: str | None, *, checked: bool, twin: bool) -> 
     advice = (
         "no F16 twin was there to check instead (twin = FILE)"
         if checked
-        else "check = true compares distributions, best on an F16 twin (twin = FILE)"
+        else "check = true compares distributions, best on an F16 twin"
     )
     return f"outputs of {model} were compared on {quantisation} weights, which hide small damage: {advice}"
 

@@ -21,6 +21,10 @@ from stillruns.store.store import Store
 
 RECORD = "floors_measured"
 
+CHOSEN = "GGML_BACKEND_PATH"
+"""The variable that names one more backend library; where a build finds no other for the CPU, this one computes
+(ggml_backend_load_all_from_path in ggml/src/ggml-backend-reg.cpp at b11434)."""
+
 
 class Weights(msgspec.Struct, frozen=True):
     """What was checked; empty texts where the run's first record does not say it."""
@@ -43,7 +47,9 @@ def device_of(plan: CellPlan, engine: Engine | None) -> str:
     if engine is None:
         return ""
     if plan.condition.gpu_layers == "none":
-        return next((d for n, d in sorted(engine.libraries.items()) if n.startswith("libggml-cpu")), engine.sha256)
+        library = next((d for n, d in sorted(engine.libraries.items()) if n.startswith("libggml-cpu")), engine.sha256)
+        chosen = plan.condition.env.get(CHOSEN, "").rpartition("/")[2]
+        return f"{library} {chosen}".strip()
     if not isinstance(engine.devices, Absence):
         for device in engine.devices:
             if device.name == plan.condition.device:
