@@ -8,6 +8,7 @@ from statistics import median
 from stillruns.model.exchange import Answered, Exchange
 from stillruns.model.served import Served, Slot
 from stillruns.model.trial import TrialRecord
+from stillruns.model.verdict import TrialVerdict
 
 Told = tuple[Exchange, Answered]
 
@@ -52,6 +53,17 @@ def speed(answered: Answered) -> float | None:
     None for a single token: it comes out of the prompt's evaluation, and its own time is a clock's tick.
     """
     return None if len(answered.tokens or answered.probs) == 1 else answered.predicted_per_second
+
+
+def not_repeated(verdict: TrialVerdict) -> str:
+    """One sentence when a server gave other tokens to the same request, asked one at a time and without a cache."""
+    seen = verdict.served
+    if seen is None or not seen.different:
+        return ""
+    return (
+        f"{verdict.cell}: {seen.different} of {seen.answered} answers of one server ({verdict.trial}) to the same "
+        "greedy request are not the first one's: its arithmetic does not repeat itself"
+    )
 
 
 def _slot(lane: int, exchanges: Sequence[Exchange], answers: Sequence[Told]) -> Slot:

@@ -11,6 +11,7 @@ import msgspec
 from stillruns.catalogue.load import known_issues
 from stillruns.errors import UsageError
 from stillruns.judge import agreement, blocks, counting, experiment, hypotheses, quoting, survival, verdict
+from stillruns.judge import answers as heard
 from stillruns.judge.matrix import covering_note
 from stillruns.lab import distributions, engines, floors, freezing, observing, reading
 from stillruns.model.applied import Answer, Applied
@@ -238,7 +239,17 @@ def judged_run(start: Opening, judged: Judged) -> RunResult:
         met={trial: met.circumstances for trial, met in judged.met.items()},
         complete=CellState.OPEN not in states,
         undecided=tuple(p.id for p, s in zip(start.plans, states, strict=True) if s is CellState.UNDECIDED),
-        shared=tuple(RunWarning("block", text) for text in blocks.sentences(seen)),
+        shared=_later_warnings(seen, judged.verdicts),
+    )
+
+
+def _later_warnings(seen: Sequence[ObservedCell], verdicts: Sequence[TrialVerdict]) -> tuple[RunWarning, ...]:
+    """Those that came after the first runs were recorded: in no digest."""
+    repeats = (text for v in verdicts if (text := heard.not_repeated(v)))
+    return (
+        *(RunWarning("block", text) for text in blocks.sentences(seen)),
+        *(RunWarning("speed", text) for text in quoting.against_cpu(seen)),
+        *(RunWarning("repeat", text) for text in repeats),
     )
 
 
