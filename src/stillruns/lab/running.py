@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import time
@@ -104,7 +105,8 @@ class Run:
                 f"warming the shader cache of {plan.condition.backend_id} with one trial (not counted; it can take a "
                 "minute or more)"
             )
-            record = self._execute(plan, warming=True)
+            once = dataclasses.replace(plan.condition, epochs=1, duration=0.0)  # compiling is no load
+            record = self._execute(dataclasses.replace(plan, condition=once), warming=True)
             reference.mark_warm(self.prepared, plan, record)
 
     def _one(self, plan: CellPlan) -> None:
