@@ -19,8 +19,9 @@ from stillruns.act.templates import fill
 from stillruns.act.wire import Peer, Told
 from stillruns.model.spec import Timeouts
 
-KEPT = 256
-"""Answers of one trial whose bodies are kept: half of them from its beginning, half from its end."""
+KEPT = 32
+"""Answers of one trial whose bodies are kept, half from its beginning and half from its end: with log-probabilities an
+answer of 512 tokens is a megabyte, and all are read at once to judge the trial."""
 
 TOKENIZE = "/tokenize"
 
