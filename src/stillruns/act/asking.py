@@ -20,8 +20,8 @@ from stillruns.act.wire import Peer, Told
 from stillruns.model.spec import Timeouts
 
 KEPT = 32
-"""Answers of one trial whose bodies are kept, half from its beginning and half from its end: with log-probabilities an
-answer of 512 tokens is a megabyte, and all are read at once to judge the trial."""
+"""Answers of one trial whose bodies are kept, half from its beginning and half from its end: one of 512 tokens with
+their log-probabilities is a megabyte, and all are read at once to judge the trial."""
 
 TOKENIZE = "/tokenize"
 
