@@ -31,6 +31,9 @@ def stillruns(*words: str | Path, **extra: str) -> subprocess.CompletedProcess[s
         (["run", "llama-server"], "there is no spec llama-server; put -- before a command of your own"),
         (["run", "gone.toml"], "cannot read the spec gone.toml: no such file or directory"),
         (["run"], "give a spec (stillruns run spec.toml) or a command (stillruns run -- llama-server ...)"),
+        (["run", "--plan"], "--plan needs a spec"),
+        (["run", "--trials-for", "50%,5%"], "give two failure rates, the lower first"),
+        (["run", "--trials-for", "5%,5.1%"], "closer than"),
         (["selftest", "--kind", "segfault"], "--kind knows abort, device_lost, "),
         (["selftest", "--phase", "boot"], "--phase knows decode, init, "),
         (

@@ -12,7 +12,7 @@ from claim_samples import VOID, cell, claim, trial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stillruns.judge import hypotheses
+from stillruns.judge import hypotheses, quoting
 from stillruns.model.claim import ClaimVerdict, Frozen
 from stillruns.model.observed import Circumstances, ObservedCell
 from stillruns.model.spec import HypothesisSpec
@@ -199,8 +199,25 @@ def test_no_faster_than_the_cpu_is_flagged() -> None:
     all_cells = ("all(c.rate.low > 0.5 for c in cells)", "any(c.passed > 0 for c in cells)")
     found = claim(*all_cells, cell(layers=0, passed=4), cell(passed=4, speed=10.01))
     assert any("no faster than the CPU" in w for w in found.warnings)
+    cpu = cell("cpu", layers="none", passed=4)
+    assert "no faster than the CPU" in quoting.against_cpu([cpu, cell(passed=4, speed=10.01)])[0]
+    assert quoting.against_cpu([cpu, cell(passed=4, speed=20)]) == ()
+    assert quoting.against_cpu([cpu, cell(layers=0, passed=4), cell(passed=4, speed=10.01)]) == ()
     found = claim(*all_cells, cell(layers=0, passed=4), cell(passed=4, speed=20))
     assert not any("no faster" in w for w in found.warnings)
+
+
+def test_a_difference_in_speed_is_beyond_the_floor() -> None:
+    """Medians of many trials may lie apart with certainty and still by less than trials of one condition differ."""
+    pairs = "for v in cells for r in cells if v.backend == 'vulkan' and r.backend == 'rocm'"
+    faster = (f"all(v.throughput > r.throughput {pairs})", f"any(v.throughput < r.throughput {pairs})")
+    noisy = tuple(trial(tokens_per_second=rate) for rate in (9.0, *[10.0] * 10, 11.5))
+    close = tuple(trial(tokens_per_second=rate) for rate in (10.4, *[10.5] * 10, 10.6))
+    found = claim(*faster, cell(trials=close), cell("rocm", trials=noisy))
+    assert found.verdict is ClaimVerdict.INCONCLUSIVE
+    assert "A/A floor" in found.why
+    far = tuple(trial(tokens_per_second=rate) for rate in (14.4, *[14.5] * 10, 14.6))
+    assert claim(*faster, cell(trials=far), cell("rocm", trials=noisy)).verdict is ClaimVerdict.SUPPORTED
 
 
 def test_one_server_is_one_block() -> None:

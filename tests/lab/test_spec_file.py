@@ -53,6 +53,14 @@ def test_the_digest_is_of_the_meaning(tmp_path: Path) -> None:
     assert load(tmp_path, GOOD.replace("trials = 4", "trials = 5")).sha256 != first.sha256
 
 
+def test_later_fields_keep_older_digests(tmp_path: Path) -> None:
+    """A field that came later changes a spec's digest only where it says something: an older run can go on."""
+    first = load(tmp_path, GOOD).sha256
+    same = 'name = "t"\nconcurrency = 1\nduration = 0\ncheck_positions = 32'
+    assert load(tmp_path, GOOD.replace('name = "t"', same)).sha256 == first
+    assert load(tmp_path, GOOD.replace('name = "t"', 'name = "t"\nconcurrency = 2')).sha256 != first
+
+
 BAD = [
     ("name = ", "not valid TOML"),
     ('[experiment]\nname="t"\nmodel="m"\nmodle="x"\n[[backend]]\nid="cpu"', "modle"),
@@ -71,6 +79,11 @@ BAD = [
     (GOOD.replace('name = "t"', 'name = "t"\nprompt_file = "none.txt"'), "none.txt"),
     (GOOD.replace('name = "t"', 'name = "t"\npredict = 4000'), "no room"),
     (GOOD.replace('name = "t"', 'name = "t"\nreference = "gpu"'), "'cpu' or 'none'"),
+    (GOOD.replace('name = "t"', 'name = "t"\nepochs = 2\nduration = 5'), "keep one of them"),
+    (GOOD.replace('name = "t"', 'name = "t"\nconcurrency = 0'), "concurrency has 0"),
+    (GOOD.replace('name = "t"', 'name = "t"\nprompt_tokens = 3000'), "more than context"),
+    (GOOD.replace('name = "t"', 'name = "t"\ncheck_texts = ["x"]'), "need check = true"),
+    (GOOD.replace("trials = 4", "trials = 4\nfutility = 0.1"), "needs decide"),
     (GOOD.replace('id = "vulkan"', 'id = "vulkan"\nruntime = "ollama"'), "no adapter"),
     (GOOD.replace('id = "vulkan"', 'id = "vulkan"\nruntime = "openai"'), "needs url"),
 ]

@@ -55,9 +55,12 @@ def _contrast(ledger: Ledger, op: str, left: Number, right: Number, a: Cells, b:
             found = _rates(ledger, op, narrow_a, narrow_b, gaps, decides=True)
     else:
         found, on = ordered(op, left, right), ""
-        if found.value is None and not gaps:
+        within = ""
+        if found.value is not None and left.speed and right.speed:
+            within = throughput.within_floor(measuring.speeds(ours), measuring.speeds(theirs))
+        if within or (found.value is None and not gaps):
             ends = [measuring.label(Group(side), ledger.cells) for side in (a, b)]
-            text = f"{ends[0]} and {ends[1]}: what was measured overlaps"
+            text = f"{ends[0]} and {ends[1]}: {within or 'what was measured overlaps'}"
             found = Truth(None, frozenset({Gap(GapKind.UNDECIDED, text, a | b)}))
     if before is None or before.on != on:
         speeds = left.basis is None and right.basis is None

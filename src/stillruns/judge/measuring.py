@@ -151,12 +151,11 @@ def _measure(name: str, members: list[ObservedCell], group: Group) -> Value:
             return Number(0.0, 1.0, gone, side, basis, (0.0, 1.0))
         return Number(rate.low, rate.high, gone, side, basis, (rate.low, rate.high))
     if name == "throughput":
-        speeds = [t.tokens_per_second for t in applied if t.outcome == "ok" and t.tokens_per_second is not None]
-        measured = spread(speeds)
+        measured = spread(speeds(members))
         if measured is None:
             why = _untested(members, group) if not applied else _open(group, members, "has no two speeds to compare")
             return Number(0.0, math.inf, gone | {why}, side, None, (0.0, math.inf))
-        return Number(measured.low, measured.high, gone, side, None, (measured.low, measured.high))
+        return Number(measured.low, measured.high, gone, side, None, (measured.low, measured.high), speed=True)
     if name in TIMES:
         return _times(name, applied, gone, group, members)
     if name in ("outcome", "phase", "component", "divergence"):
@@ -186,6 +185,12 @@ def _times(
         gone |= {_open(group, members, why)}
         return Number(0.0, math.inf, gone, (group.cells,), None, (0.0, math.inf))
     return Number(min(told), max(told), gone, (group.cells,), None, (min(told), max(told)))
+
+
+def speeds(members: Iterable[ObservedCell]) -> list[float]:
+    """Tokens per second of the applied trials that ended well."""
+    ended = (t for c in members for t in c.applied if t.outcome == "ok")
+    return [t.tokens_per_second for t in ended if t.tokens_per_second is not None]
 
 
 def _names(name: str, applied: list[ObservedTrial]) -> dict[str, int]:

@@ -17,6 +17,9 @@ MOST_LINES = 12
 _WIDTH = ("model", "quantisation", "runtime", "version", "device", "driver", "host")
 """What a claim's printed scope names, in this order."""
 
+_QUESTION = "model model_file quantisation version threads context batch predict prompt_tokens concurrency".split()
+"""Factors in which a CPU's cell and a card's have to agree for their speeds to be compared."""
+
 _INTERNAL = ("side", "build", "model_file", "library", "placement")
 """Factors that stand for others in lists for people."""
 
@@ -85,7 +88,7 @@ def faster(used: Sequence[ObservedCell], cells: Sequence[ObservedCell]) -> tuple
 
 def _compared(cell: ObservedCell, cells: Sequence[ObservedCell]) -> bool | None:
     """Whether it is faster than its side's cell that offloads nothing; None where there is nothing to compare."""
-    base = next((c for c in cells if c.layers == 0 and _same(c, cell)), None)
+    base = _without_layers(cell, cells)
     if base is None or throughput.spread(_speeds(cell)) is None or throughput.spread(_speeds(base)) is None:
         return None
     return throughput.no_faster(_speeds(cell), _speeds(base)) is None
@@ -220,12 +223,35 @@ def speeds(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
     for cell in cells:
         if cell.layers in (0, "none", "server"):
             continue
-        base = next((c for c in cells if c.layers == 0 and _same(c, cell)), None)
+        base = _without_layers(cell, cells)
         if base is not None:
             text = throughput.no_faster(_speeds(cell), _speeds(base))
             if text:
                 found.append(f"{cell.id}: {text}")
     return tuple(found)
+
+
+def against_cpu(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
+    """The same against the CPU's own cell, for sides that have none which offloads nothing."""
+    found = []
+    for cell in cells:
+        if cell.layers in (0, "none", "server") or _without_layers(cell, cells) is not None:
+            continue
+        base = next((c for c in cells if c.layers == "none" and _same_question(c, cell)), None)
+        text = throughput.no_faster(_speeds(cell), _speeds(base)) if base is not None else None
+        if text:
+            found.append(f"{cell.id}: {text}")
+    return tuple(found)
+
+
+def _without_layers(cell: ObservedCell, cells: Sequence[ObservedCell]) -> ObservedCell | None:
+    return next((c for c in cells if c.layers == 0 and _same(c, cell)), None)
+
+
+def _same_question(a: ObservedCell, b: ObservedCell) -> bool:
+    """Whether a CPU's cell was asked what a card's was, of the same model and build, on as many threads."""
+    same = (a.factors.get(name) == b.factors.get(name) for name in _QUESTION)
+    return a.axes == b.axes and all(same)
 
 
 def _same(a: ObservedCell, b: ObservedCell) -> bool:

@@ -50,6 +50,21 @@ def floor(sides: Sequence[Spread]) -> float:
     return max((s.most / s.least for s in sides if s.least > 0), default=1.0)
 
 
+def within_floor(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """One sentence when two sides' medians differ by no more than trials of one condition do, else nothing; nothing,
+    too, where a side has less than two speeds."""
+    a, b = spread(ours), spread(theirs)
+    if a is None or b is None or min(a.median, b.median) <= 0:
+        return ""
+    ratio, limit = max(a.median, b.median) / min(a.median, b.median), floor((a, b))
+    if ratio > limit:
+        return ""
+    return (
+        f"{a.median:.3g} against {b.median:.3g} tokens/s is no difference: trials of one condition differ by "
+        f"{100 * (limit - 1):.0f} % (A/A floor)"
+    )
+
+
 def no_faster(offloaded: Sequence[float], base: Sequence[float]) -> str | None:
     """One sentence when an offloaded cell's speed lies within the floor of the 0-layer cell's, or below it; None
     when it is faster, or when there is nothing to compare."""

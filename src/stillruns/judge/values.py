@@ -76,6 +76,8 @@ class Number:
     basis: Basis | None = None
     parts: tuple[float, float] | None = None
     """`low` and `high` of a measured interval, where asking for its bounds makes sense."""
+    speed: bool = False
+    """A speed as measured: a difference of two counts only beyond what trials of one condition differ by."""
 
 
 @dataclass(frozen=True, slots=True)

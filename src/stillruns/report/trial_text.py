@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from stillruns.model.absence import Absence
 from stillruns.model.applied import FactorApplied
 from stillruns.model.outcome import OutcomeKind
+from stillruns.model.served import Served
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
 from stillruns.report.columns import columns, visible
+from stillruns.report.numbers import significant
 
 SAME = 16
 """Characters up to which a value is printed as asked and as seen even where both are equal."""
@@ -41,6 +43,7 @@ def text(record: TrialRecord, verdict: TrialVerdict, excerpts: Mapping[str, str]
     lines += columns(rows) if len(rows) > 1 else []
     if verdict.agreement is not None:
         lines.append(f"output   {verdict.agreement.verdict.value}: {visible(verdict.agreement.why)}")
+    lines += _served(verdict.served) if verdict.served else []
     if isinstance(record.core, Absence):
         lines.append(f"core     none: {visible(record.core.detail or record.core.reason.value)}")
     else:
@@ -54,6 +57,22 @@ def text(record: TrialRecord, verdict: TrialVerdict, excerpts: Mapping[str, str]
     ) or ["  none"]
     lines += [f"note     {visible(note)}" for note in record.notes]
     return "\n".join(lines) + "\n"
+
+
+def _served(seen: Served) -> list[str]:
+    """What the server was asked in all, and each slot where there were several."""
+    unkept = f", {seen.unkept} answers not kept" if seen.unkept else ""
+    lines = [
+        f"asked    {seen.requests} requests, {seen.answered} answered, {seen.tokens} tokens in {seen.seconds:.1f} s, "
+        f"{seen.at_once} at once{unkept}"
+    ]
+    if len(seen.slots) > 1:
+        lines += [
+            f"  slot {slot.slot}: {slot.requests} requests, {slot.tokens} tokens"
+            + ("" if slot.tokens_per_second is None else f", {significant(slot.tokens_per_second)} tokens/s each")
+            for slot in seen.slots
+        ]
+    return lines
 
 
 def _seen(factor: FactorApplied) -> str:
