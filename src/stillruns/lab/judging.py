@@ -319,5 +319,8 @@ def newest_matrix(store: Store) -> str:
         if not record.body.get("form"):
             newest = record.run
     if not newest:
-        raise UsageError(f"the store {store.path} holds no run; start one with: stillruns demo")
+        raise UsageError(
+            f"the store {store.path} holds no experiment; start one with: stillruns demo (report --list lists what "
+            "it holds)"
+        )
     return newest
