@@ -7,7 +7,10 @@ stream closes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec.structs import replace
 
 from stillruns.model.evidence import Ref, line_ref
 from stillruns.model.phase import Phase
@@ -22,8 +25,7 @@ NEAR = 80
 """Lines between an ending and the frames that belong to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+class Where(msgspec.Struct, frozen=True):
     """What the grammar knows at a line: the phase and its line, the runner and the request, the time."""
 
     phase: Phase = Phase.UNKNOWN
