@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from stillruns.cli import claims, report
 from stillruns.errors import UsageError
-from stillruns.lab import claiming, importing, judging, once, replaying, selftest, studying
+from stillruns.lab import claiming, demo, importing, judging, once, preparing, replaying, running, selftest, studying
 from stillruns.lab.progress import Silent
 from stillruns.store.opening import open_store
 from stillruns.store.store import Store
@@ -59,3 +59,14 @@ def test_a_selftest_after_an_import_hides_nothing(tmp_path: Path) -> None:
         importing.run(WORKLOG, store, "small")
         selftest.run(store, Silent(), kinds=("segv",), phases=("decode",))
         assert studying.newest(store) == "small"
+
+
+@pytest.mark.engine()
+@pytest.mark.slow()
+def test_the_demo_records_a_digest(tmp_path: Path) -> None:
+    """`stillruns demo` is an experiment like any other: replay comes to the same verdicts."""
+    with open_store(tmp_path / "store") as store:
+        running.run(
+            preparing.prepare(demo.spec(store, Silent(), trials=1), store, Silent()), store, Silent(), new=True
+        )
+        assert recorded(store) == {"matrix": True}
