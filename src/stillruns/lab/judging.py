@@ -241,16 +241,25 @@ def judged_run(start: Opening, judged: Judged) -> RunResult:
 def observed(start: Opening, judged: Judged) -> tuple[ObservedCell, ...]:
     """The run's counted cells as hypotheses see them."""
     host, model, others = (start.body.get(name) for name in ("host", "model", "models"))
-    loaded = host.get("drivers") if isinstance(host, dict) else None
     where = observing.Where(
         host=str(host.get("cpu", "")) if isinstance(host, dict) else "",
         model=start.spec.model,
         model_sha256=str(model.get("sha256", "")) if isinstance(model, dict) else "",
         models={n: str(m.get("sha256")) for n, m in others.items()} if isinstance(others, dict) else {},
-        drivers={str(k): str(v) for k, v in loaded.items()} if isinstance(loaded, dict) else None,
+        drivers=_drivers(host, judged),
     )
     engines_of = {p.condition.backend_id: e for p in start.plans if (e := _engine_of(start, p)) is not None}
     return observing.cells(start.plans, judged.verdicts, judged.met, engines_of, where, judged.run)
+
+
+def _drivers(host: object, judged: Judged) -> dict[str, str] | None:
+    """The kernel drivers that were loaded when the run began; None where they were not recorded, or where trials were
+    made in another boot, which may have brought others."""
+    loaded = host.get("drivers") if isinstance(host, dict) else None
+    if not isinstance(host, dict) or not isinstance(loaded, dict):
+        return None
+    boots = {met.circumstances.boot for met in judged.met.values()}
+    return {str(k): str(v) for k, v in loaded.items()} if boots <= {str(host.get("boot_id"))} else None
 
 
 def _checked_model(start: Opening) -> str:
