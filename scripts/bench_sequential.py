@@ -12,7 +12,7 @@ import random
 
 from stillruns.judge import planning, sequential
 from stillruns.judge.sequential import Shown
-from stillruns.model.spec import Decide
+from stillruns.model.spec import Decide, StopRule
 
 COURSES = 20_000
 RULES = (Decide(0.05, 0.5), Decide(0.05, 0.2), Decide(0.01, 0.05))
@@ -47,7 +47,49 @@ def sequential_plans() -> bool:
                 f"{mean:9.2f}   {planning.wald_mean(rule, rate):5.1f}   {exact.mean / fixed:4.0%} (<= {share:.0%})   "
                 f"{error:.4f} / {errors:.4f}   {'ok' if fine else 'MISSED'}"
             )
-    return coverage() and met
+    return coverage() and giving_up() and met
+
+
+def giving_up() -> bool:
+    """What futility does to the answers, exactly and simulated: no error grows by it."""
+    print(f"\nfutility, {COURSES} seeded courses a row: share undecided, mean trials, errors exact / simulated")
+    print("rates          most   bound   true   undecided   trials   wrong, no bound   wrong     simulated")
+    met = True
+    for (low, high), most in (((0.05, 0.5), 40), ((0.05, 0.2), 100), ((0.01, 0.05), 300)):
+        rule = Decide(low, high)
+        for bound in (0.05, 0.2):
+            stop = StopRule(decide=rule, max_trials=most, futility=bound)
+            for rate, wrong in ((low, Shown.BAD), (math.sqrt(low * high), None), (high, Shown.GOOD)):
+                free = planning.course(rule, rate, least=stop.min_trials, most=most)
+                held = planning.course(rule, rate, least=stop.min_trials, most=most, futility=bound)
+                errors = {Shown.BAD: (free.bad, held.bad), Shown.GOOD: (free.good, held.good)}
+                before, after = errors[wrong] if wrong else (0.0, 0.0)
+                seen = simulate_stop(stop, rate, wrong)
+                margin = 3 * math.sqrt(max(after * (1 - after), 1e-9) / COURSES)
+                fine = after <= before <= rule.error and abs(seen - after) <= margin
+                met = met and fine
+                print(
+                    f"{low:.2f} / {high:.2f}    {most:4d}   {bound:5.2f}   {rate:.3f}   {held.undecided:8.2%}   "
+                    f"{held.mean:6.1f}   {before:14.4f}   {after:.4f}   {seen:.4f}   {'ok' if fine else 'MISSED'}"
+                )
+    return met
+
+
+def simulate_stop(stop: StopRule, rate: float, wrong: Shown | None) -> float:
+    """The share of wrong answers under a whole stop rule; 0 where no answer is wrong."""
+    if wrong is None:
+        return 0.0
+    stream, mistakes = random.Random(f"{stop} {rate}"), 0
+    for _ in range(COURSES):
+        failures = n = 0
+        while True:
+            shown = sequential.stands(stop, failures, n)
+            if shown is not Shown.UNDECIDED or sequential.futile(stop, failures, n):
+                break
+            n += 1
+            failures += stream.random() < rate
+        mistakes += shown is wrong
+    return mistakes / COURSES
 
 
 def simulate(rule: Decide, rate: float, wrong: Shown) -> tuple[float, float]:

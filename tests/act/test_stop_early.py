@@ -7,7 +7,7 @@ import threading
 import time
 from pathlib import Path
 
-from stillruns.act.life import Ask
+from stillruns.act.asking import Ask
 from stillruns.act.ports import free_port
 from stillruns.act.trial import supervise
 from stillruns.judge.outcome import judge

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 from act_helpers import SERVER, carriers, wait_until
 
+from stillruns.act.asking import Ask
 from stillruns.act.environment import build, marked
 from stillruns.act.launcher import children
-from stillruns.act.life import Ask, Job, Life
+from stillruns.act.life import Job, Life
 from stillruns.act.ports import free_port
 from stillruns.act.subreaper import subreaper
 from stillruns.model.spec import Timeouts

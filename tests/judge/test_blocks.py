@@ -11,7 +11,7 @@ from claim_samples import VOID, cell, claim
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stillruns.catalogue.load import hypotheses as library
+from stillruns.catalogue.stock_hypotheses import shipped_hypotheses as library
 from stillruns.judge import blocks, exact, measuring
 from stillruns.judge.stats import clopper_pearson
 from stillruns.model.claim import ClaimVerdict

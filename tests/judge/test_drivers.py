@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from claim_samples import cell, claim
 
-from stillruns.catalogue.load import hypotheses as library
+from stillruns.catalogue.stock_hypotheses import shipped_hypotheses as library
 from stillruns.judge import drivers
 from stillruns.lab import host
 from stillruns.model.backend import Backend

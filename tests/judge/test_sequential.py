@@ -143,3 +143,47 @@ def test_which_interval() -> None:
     assert whole.rate and short.rate and looked.rate
     assert (whole.rate.method, short.rate.method, looked.rate.method) == ("fixed-n", "sequential", "sequential")
     assert "does not fail 50 % of the time" in looked.shown
+
+
+@pytest.mark.parametrize(("low", "high", "most"), [(0.05, 0.5, 40), (0.05, 0.2, 60), (0.01, 0.05, 150)])
+@pytest.mark.parametrize("bound", [0.05, 0.3, 0.9])
+def test_futility_makes_no_error_likelier(low: float, high: float, most: int, bound: float) -> None:
+    """Whatever the bound, both errors are at most what they are without it, and nominal."""
+    rule = Decide(low, high, 0.05)
+    for rate in (low, (low * high) ** 0.5, high):
+        free = planning.course(rule, rate, least=3, most=most)
+        held = planning.course(rule, rate, least=3, most=most, futility=bound)
+        assert held.good <= free.good + 1e-12
+        assert held.bad <= free.bad + 1e-12
+        assert held.mean <= free.mean + 1e-9
+        assert held.good + held.bad + held.undecided == pytest.approx(1)
+    assert planning.course(rule, low, least=3, most=most, futility=bound).bad <= 0.05
+
+
+def test_the_chance_to_decide() -> None:
+    """0 where nothing can decide, 1 where the next trial must; between, what an enumeration of all courses gives."""
+    stop = StopRule(decide=RULE, max_trials=12, min_trials=1)
+    assert sequential.chance_to_decide(StopRule(decide=RULE, max_trials=6), 1, 6) == 0.0
+
+    def enumerated(failures: int, n: int) -> float:
+        if n and sequential.sequential_test(RULE, failures, n) is not sequential.Shown.UNDECIDED:
+            return 1.0
+        if n == stop.max_trials:
+            return 0.0
+        fails = (failures + 0.5) / (n + 1)
+        return fails * enumerated(failures + 1, n + 1) + (1 - fails) * enumerated(failures, n + 1)
+
+    for failures, n in ((0, 0), (1, 3), (2, 8), (2, 11)):
+        assert sequential.chance_to_decide(stop, failures, n) == pytest.approx(enumerated(failures, n), abs=1e-8)
+
+
+def test_a_cell_is_given_up() -> None:
+    """A cell that will hardly be decided ends undecided; the text says the probability and that no error grew."""
+    stop = StopRule(decide=Decide(0.05, 0.2, 0.05), max_trials=40, futility=0.2)
+    plan = CellPlan(PLAN.id, PLAN.condition, stop)
+    trials = [BAD] * 4 + [GOOD] * 32
+    assert not sequential.futile(StopRule(decide=stop.decide, max_trials=40), 4, 36)
+    assert experiment.state(plan, trials) is CellState.UNDECIDED
+    shown = counting.count(plan, trials).shown
+    assert "would decide it with a probability of" in shown
+    assert "no wrong answer likelier" in shown

@@ -101,5 +101,7 @@ def test_speed_from_the_log() -> None:
 
 def test_one_token_has_no_speed() -> None:
     """llama-server reports 1000000 tokens/s for the one token that the prompt's evaluation gave."""
-    assert speed(facts(), answered([5], predicted_per_second=1e6)) is None
-    assert speed(facts(), answered([5, 6], predicted_per_second=50.0)) == 50.0
+    assert speed(facts(), [answered([5], predicted_per_second=1e6)]) is None
+    assert speed(facts(), [answered([5, 6], predicted_per_second=50.0)]) == 50.0
+    rates = [answered([5, 6], predicted_per_second=rate) for rate in (10.0, 30.0, 20.0)]
+    assert speed(facts(), rates) == 20.0

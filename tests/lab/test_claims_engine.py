@@ -129,5 +129,53 @@ trials = 1
     check = document["checks"][0]
     assert check["verdict"] in ("same", "floor ok"), check["why"]
     assert "type=F16" in check["model"]
-    assert check["seen"]["positions"] == 6
+    assert check["seen"]["positions"] == check["decode"]["positions"] == 6
+    assert check["decode"]["log_ppl_ratio"] is not None
     assert document["cells"][-1]["trials"] == 1
+
+
+@pytest.mark.engine
+@pytest.mark.slow
+def test_floors_are_kept(tmp_path: Path) -> None:
+    """What a run's checks measure is in the store; the next run of such a model is judged by it and says so; a third
+    party's replay gives the same bytes."""
+    spec, store = tmp_path / "s.toml", tmp_path / "store"
+    text = """
+[experiment]
+name = "NAME"
+model = "synth:llama?layers=2&type=F16&seed=SEED"
+predict = 6
+context = 128
+check = true
+check_texts = ["The harbour was quiet, and nobody spoke of the storm."]
+check_positions = 8
+warm = false
+[[backend]]
+id = "cpu"
+[stop]
+trials = 1
+"""
+    spec.write_text(text.replace("NAME", "a").replace("SEED", "0"))
+    first = stillruns("run", str(spec), "--json", "--store", str(store))
+    assert first.returncode == 0, first.stderr
+    measured = json.loads(first.stdout)
+    jsonschema.validate(measured, json.loads((ROOT / "docs/schemas/run.json").read_text()))
+    paths = [f["path"] for f in measured["floors"] if f["pair"] == "cpu path"]
+    assert paths == ["prompt", "decode"]
+    assert {(f["architecture"], f["quantisation"]) for f in measured["floors"]} == {("llama", "F16")}
+    assert measured["checks"][0]["text"]["positions"] == 8
+    assert measured["checks"][0]["verdict"] == "same"
+    with open_store(store) as opened:
+        kept = next(r.body["floors"] for r in opened.records(kind="floors_measured"))
+        assert isinstance(kept, list)
+        assert [f["trial"] for f in kept] == [f["trial"] for f in measured["floors"]]
+    spec.write_text(text.replace("NAME", "b").replace("SEED", "1"))
+    second = stillruns("run", str(spec), "--json", "--store", str(store))
+    assert second.returncode == 0, second.stderr
+    with open_store(store) as opened:
+        started = [r.body["floors"] for r in opened.records(kind="run_started")]
+    assert isinstance(started[1], list)
+    assert started[0] == []
+    assert [f["run"] for f in started[1]] == [measured["run"]] * 2
+    replayed = stillruns("replay", "--json", "--store", str(store))
+    assert replayed.returncode == 0, replayed.stdout

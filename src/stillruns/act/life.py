@@ -11,10 +11,11 @@ from pathlib import Path
 
 from stillruns import proc
 from stillruns.act import core_file, ports, processes
+from stillruns.act.asking import Ask, Asking, Heard
 from stillruns.act.capture import Echo, Pump, Spool
 from stillruns.act.sampling import Sampler, readers
 from stillruns.act.supervised import REAP_SECONDS, Supervised
-from stillruns.act.wire import Peer, Told
+from stillruns.act.wire import Peer
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.process import CoreResult, ProcessEnd
 from stillruns.model.spec import Timeouts
@@ -27,24 +28,6 @@ HUNG_GRACE = 5.0
 """Most seconds that a server which already missed a deadline gets between SIGTERM and SIGKILL."""
 MOST_MAPS = 8
 """Processes of one trial whose maps are read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """The request to make once the server is ready; `port` is where it listens, `host` an address of this machine."""
-
-    port: int
-    ready_path: str
-    request_path: str
-    request: dict[str, object]
-    host: str = "127.0.0.1"
-    more: tuple[dict[str, object], ...] = ()
-
-    @property
-    def address(self) -> str:
-        """`http://127.0.0.1:8080`, `http://[::1]:8080`."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +63,7 @@ class Seen:
     libraries: set[str] = field(default_factory=set)
     maps: bytes = b""
     maps_at: float | None = None
-    told: Told | None = None
-    more: list[Told] = field(default_factory=list)
+    heard: Heard | None = None
     zero: float = 0.0
     end: ProcessEnd | None = None
     core: CoreResult = field(default_factory=lambda: Absence(AbsenceReason.NOT_COLLECTED, "the trial never started"))
@@ -147,10 +129,11 @@ class Life:
         else:
             with_peer = Peer(self.job.ask.address)
             try:
-                if self._until_ready(server, with_peer, self.job.ask):
-                    self._ask(server, with_peer, self.job.ask)
+                ready = self._until_ready(server, with_peer, self.job.ask)
             finally:
                 with_peer.close()
+            if ready:
+                self._ask(server, self.job.ask)
         grace = self.job.timeouts.teardown
         if self.seen.timed_out:
             grace = min(grace, HUNG_GRACE)
@@ -218,27 +201,22 @@ class Life:
         self._look_at_maps(server)
         return True
 
-    def _ask(self, server: Supervised, peer: Peer, ask: Ask) -> None:
-        """The request, and further ones as long as each is answered; the one that fails, or the last, is `told`."""
-        for number, request in enumerate((ask.request, *ask.more)):
-            told = peer.ask(
-                ask.request_path,
-                request,
-                self.folder / ("response" if number == 0 else f"response{number}"),
-                first_token=self.job.timeouts.first_token,
-                token=self.job.timeouts.token,
-                died_at=lambda: server.end.at if server.end is not None else self._stopped_at(),
-            )
-            if self.seen.told is not None:
-                self.seen.more.append(self.seen.told)
-            self.seen.told = told
-            if told.broken or told.error or told.timed_out or not server.alive() or self._stopped_at() is not None:
-                break
-        assert self.seen.told is not None
-        if self.seen.told.broken:
+    def _ask(self, server: Supervised, ask: Ask) -> None:
+        """All requests, as long as each is answered."""
+
+        def over() -> float | None:
+            return server.end.at if server.end is not None else self._stopped_at()
+
+        asking = Asking(ask, ask.address, self.folder, self.job.timeouts, over)
+        self.seen.heard = asking.heard
+        if not asking.run().asked:
+            self.seen.notes.append("no request could be made: the texts have too few tokens")
+            return
+        last = self.seen.heard.asked[-1].told
+        if last.broken:
             self._interrupted()
-        self.seen.timed_out = self.seen.told.timed_out
-        if self.seen.told.broken:
+        self.seen.timed_out = last.timed_out
+        if last.broken:
             server.wait_if_dying(1.0)
         if server.alive():
             self._look_at_maps(server)

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stillruns.act import attached_log, core_file, ports
+from stillruns.act.asking import Ask, Asked, Asking, Heard
 from stillruns.act.capture import Echo, Spool
 from stillruns.act.environment import marked
-from stillruns.act.life import Ask, Job, Life, Seen, utc_now
+from stillruns.act.life import Job, Life, Seen, utc_now
 from stillruns.act.sampling import Sampler, readers
 from stillruns.act.subreaper import subreaper
-from stillruns.act.wire import Peer, Told
+from stillruns.act.wire import Peer
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.evidence import Cut, Evidence
 from stillruns.model.exchange import Exchange
@@ -58,7 +59,7 @@ def execute(plan: TrialPlan, spool: Path, put: Put, *, pick_port: Callable[[], i
         for retry in range(ports.RETRIES + 1):
             port = pick_port()
             argv = tuple(word.replace("{port}", str(port)) for word in plan.argv)
-            ask = Ask(port, plan.ready_path, plan.request_path, plan.request, more=plan.more)
+            ask = _ask(plan, port)
             job = Job(argv, env, plan.timeouts, ask, plan.keep_core, plan.sample_devices)
             life = Life(job, _folder(spool, f"start{retry}"))
             seen = life.run()
@@ -115,6 +116,19 @@ def _absolute(argv: Sequence[str], folder: Path) -> tuple[str, ...]:
     return (str(folder / program) if "/" in program else program, *argv[1:])
 
 
+def _ask(plan: TrialPlan, port: int) -> Ask:
+    return Ask(
+        port,
+        plan.ready_path,
+        plan.request_path,
+        plan.request,
+        more=plan.more,
+        lanes=plan.lanes,
+        seconds=plan.seconds,
+        texts=plan.texts,
+    )
+
+
 def _folder(spool: Path, name: str) -> Path:
     folder = spool / name
     folder.mkdir(parents=True)
@@ -129,8 +143,9 @@ def _record(blank: TrialRecord, life: Life, put: Put, retries: int) -> TrialReco
         notes += _keep_stream(shelf, kind, spool, command)
     exchange: Exchange | None = None
     others: list[Exchange] = []
-    if seen.told is not None and life.job.ask is not None:
-        *others, exchange = _keep_exchanges(shelf, [*seen.more, seen.told], life.job.ask, seen.zero)
+    heard = seen.heard or Heard()
+    if heard.asked and life.job.ask is not None:
+        *others, exchange = _keep_exchanges(shelf, heard, life.job.ask.address, seen.zero)
     if seen.maps:
         shelf.add("maps", seen.maps, f"/proc/PID/maps {seen.maps_at or 0.0:.3f} s after the start")
     _keep_core(shelf, seen, command)
@@ -154,6 +169,8 @@ def _record(blank: TrialRecord, life: Life, put: Put, retries: int) -> TrialReco
         end=seen.end,
         exchange=exchange,
         more=tuple(others),
+        unkept=heard.unkept,
+        unkept_tokens=heard.unkept_tokens,
         core=seen.core,
         evidence=tuple(shelf.evidence),
         boot_id=boot_id(),
@@ -168,20 +185,19 @@ def _keep_stream(shelf: _Shelf, kind: str, spool: Spool, command: str) -> list[s
     return [spool.problem] if spool.problem else []
 
 
-def _keep_exchanges(shelf: _Shelf, told: Sequence[Told], ask: Ask, zero: float) -> list[Exchange]:
-    """All of them, each with its own request."""
-    requests = (ask.request, *ask.more)
-    return [
-        _keep_exchange(shelf, one, ask.address, replace(ask, request=request), zero)
-        for one, request in zip(told, requests, strict=False)
-    ]
+def _keep_exchanges(shelf: _Shelf, heard: Heard, address: str, zero: float) -> list[Exchange]:
+    """All of them, each with its own request; what was asked about tokens is evidence beside them."""
+    for asked in heard.tokenised:
+        shelf.add("tokens", asked.told.body, f"{address}{asked.path}")
+    return [_keep_exchange(shelf, asked, address, zero) for asked in heard.asked]
 
 
-def _keep_exchange(shelf: _Shelf, told: Told, address: str, ask: Ask, zero: float) -> Exchange:
-    shelf.add("request", json.dumps(ask.request, sort_keys=True).encode(), f"POST {address}{ask.request_path}")
+def _keep_exchange(shelf: _Shelf, asked: Asked, address: str, zero: float) -> Exchange:
+    told, place = asked.told, f"{address}{asked.path}"
+    shelf.add("request", json.dumps(asked.request, sort_keys=True).encode(), f"POST {place}")
     evidence = None
     if told.status is not None:
-        evidence = shelf.add("response", told.body, f"{address}{ask.request_path}")
+        evidence = shelf.add("response", told.body, place)
     return Exchange(
         sent_at=told.sent_at - zero,
         first_token_at=None if told.first_token_at is None else told.first_token_at - zero,
@@ -191,6 +207,7 @@ def _keep_exchange(shelf: _Shelf, told: Told, address: str, ask: Ask, zero: floa
         timed_out=told.timed_out,
         evidence=evidence,
         tokens_seen=told.tokens_seen,
+        lane=asked.lane,
     )
 
 
@@ -211,26 +228,21 @@ def _attached(plan: TrialPlan, spool: Path, put: Put) -> TrialRecord:
     before = attached_log.lines(plan.log)
     sampler = Sampler(readers(plan.sample_devices))
     sampler.start()
-    ready, asked = Peer(plan.ready_path), Peer(plan.request_path)
-    timed_out, ready_at, told = "load", None, None
+    ready = Peer(plan.ready_path)
+    timed_out, ready_at = "load", None
     while time.monotonic() < zero + plan.timeouts.load:
         status = ready.get("", 5.0).status
         if status is not None and status < 500:
             timed_out, ready_at = "", time.monotonic() - zero
             break
         time.sleep(0.25)
-    shelf, exchange = _Shelf(put), None
-    if ready_at is not None:
-        limits = plan.timeouts
-        told = asked.ask(
-            "", plan.request, _folder(spool, "start0") / "response",
-            first_token=limits.first_token, token=limits.token,
-        )  # fmt: skip
-        timed_out = told.timed_out
-        ask = Ask(0, "", plan.request_path, plan.request)
-        exchange = _keep_exchange(shelf, told, "", ask, zero)
     ready.close()
-    asked.close()
+    shelf, exchanges, heard = _Shelf(put), [], Heard()
+    if ready_at is not None:
+        ask = replace(_ask(plan, 0), request_path="")
+        heard = Asking(ask, plan.request_path, _folder(spool, "start0"), plan.timeouts, lambda: None).run()
+        timed_out = heard.asked[-1].told.timed_out if heard.asked else ""
+        exchanges = _keep_exchanges(shelf, heard, plan.request_path, zero)
     samples, note = sampler.stop()
     if samples:
         shelf.add("samples", samples, ", ".join(plan.sample_devices))
@@ -243,8 +255,9 @@ def _attached(plan: TrialPlan, spool: Path, put: Put) -> TrialRecord:
     reason = Absence(AbsenceReason.NOT_COLLECTED, "the server was not started by us")
     return TrialRecord(
         plan.trial, plan.run, plan.cell, plan.index, started, utc_now(), (), dict(plan.env),
-        Sighting(ready_at, None, time.monotonic() - zero, timed_out), None, exchange, reason,
-        tuple(shelf.evidence), boot_id(), load_average(), tuple(notes), before,
+        Sighting(ready_at, None, time.monotonic() - zero, timed_out), None,
+        exchanges[-1] if exchanges else None, reason, tuple(shelf.evidence), boot_id(), load_average(),
+        tuple(notes), before, tuple(exchanges[:-1]), heard.unkept, heard.unkept_tokens,
     )  # fmt: skip
 
 

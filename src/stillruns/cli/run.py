@@ -44,6 +44,10 @@ def forgotten(words: Sequence[str]) -> str:
 @click.option(
     "--fail-on", default="", help="Exit 1 on any of: crash, void, wrong, refuted (comma-separated), for CI."
 )
+@click.option("--plan", "plan_only", is_flag=True, help="Print what SPEC would run and could show; start nothing.")
+@click.option(
+    "--trials-for", metavar="LOW,HIGH", help="How many trials tell two failure rates apart: 5%,50% or 5%,50%,1%."
+)
 @click.option("--keep-running", is_flag=True, help="With a command: let the server serve until Ctrl-C.")
 @click.option("--as-is", is_flag=True, help="With a command: add nothing to its environment, send it no request.")
 @common
@@ -53,6 +57,8 @@ def command(
     spec: Path | None,
     new: bool,
     fail_on: str,
+    plan_only: bool,
+    trials_for: str | None,
     keep_running: bool,
     as_is: bool,
     as_json: bool,
@@ -63,6 +69,7 @@ def command(
     \b
     stillruns run -- llama-server -m model.gguf -ngl 99
     stillruns run spec.toml
+    stillruns run spec.toml --plan
 
     A spec's run that was interrupted goes on when the same command is given again; docs/spec.md has every field.
 
@@ -73,6 +80,13 @@ def command(
     if wanted - FAIL_ON:
         raise UsageError(f"--fail-on knows {', '.join(sorted(FAIL_ON))}; not {', '.join(sorted(wanted - FAIL_ON))}")
     argv: tuple[str, ...] | None = ctx.meta.get("stillruns.command")
+    if trials_for is not None:
+        if spec is not None or argv is not None:
+            raise UsageError("--trials-for stands alone; a spec's own question is printed by --plan")
+        load("plan_job").trials_for(trials_for, as_json=as_json)
+        return
+    if plan_only and spec is None:
+        raise UsageError("--plan needs a spec: stillruns run spec.toml --plan")
     if argv is None and spec is None:
         raise UsageError("give a spec (stillruns run spec.toml) or a command (stillruns run -- llama-server ...)")
     if argv is not None and spec is not None:
@@ -81,6 +95,9 @@ def command(
         raise UsageError(f"there is no spec {spec}; {forgotten([str(spec)])} ...")
     if argv is not None and not argv:
         raise UsageError("no command after --; for example: stillruns run -- llama-server -m model.gguf -ngl 99")
+    if plan_only:
+        load("plan_job").plan(spec, as_json=as_json)
+        return
     job = load("run_job")
     if argv is None:
         ctx.exit(job.matrix(spec, wanted, new=new, as_json=as_json, store_dir=store_dir))

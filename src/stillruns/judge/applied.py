@@ -7,7 +7,7 @@ the runtime hides is `unknown`, never 0.
 
 from __future__ import annotations
 
-from stillruns.judge import device_proof, settings_proof
+from stillruns.judge import device_proof, load_proof, settings_proof
 from stillruns.judge.trial_view import TrialView, unknown
 from stillruns.model.absence import Absence
 from stillruns.model.applied import Applied
@@ -32,4 +32,5 @@ def judge(
         return Applied.of({"backend": unknown(condition.backend.value, why)}), None
     factors, placement = device_proof.prove(view)
     factors.update(settings_proof.prove(view, engine))
+    factors.update(load_proof.prove(view))
     return Applied.of(factors), placement

@@ -14,7 +14,7 @@ from statistics import median
 
 from stillruns.judge import blocks, sequential
 from stillruns.judge.stats import clopper_pearson
-from stillruns.model.agreement import OutputVerdict
+from stillruns.model.agreement import WORST_FIRST, OutputVerdict
 from stillruns.model.applied import Answer
 from stillruns.model.cell import Cell, Speed
 from stillruns.model.cell_plan import CellPlan
@@ -22,16 +22,8 @@ from stillruns.model.condition import Condition
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.placement import Placement
 from stillruns.model.rate import Rate
+from stillruns.model.spec import StopRule
 from stillruns.model.verdict import TrialVerdict
-
-_WORST_FIRST = (
-    OutputVerdict.WRONG,
-    OutputVerdict.SUSPICIOUS,
-    OutputVerdict.UNKNOWN,
-    OutputVerdict.FLOOR_OK,
-    OutputVerdict.SAME,
-    OutputVerdict.REFERENCE,
-)
 
 _LIBRARY = re.compile(r"\blib([\w.-]+?)\.so[\d.]*")
 _ADDRESS = re.compile(r"\+?0x[0-9a-f]+")
@@ -160,7 +152,7 @@ def _speed(passed: list[TrialVerdict]) -> Speed | None:
 def _output(applied: list[TrialVerdict]) -> OutputVerdict | None:
     """The worst that any applied trial's output was; None when no trial gave any."""
     seen = {v.agreement.verdict for v in applied if v.agreement is not None}
-    return next((verdict for verdict in _WORST_FIRST if verdict in seen), None)
+    return next((verdict for verdict in WORST_FIRST if verdict in seen), None)
 
 
 def _note(plan: CellPlan, split: _Split, failed: list[TrialVerdict]) -> str:
@@ -184,8 +176,19 @@ def _shown(plan: CellPlan, failures: int, applied: int) -> str:
     result = sequential.stands(plan.stop, failures, applied)
     text = sequential.sentence(plan.stop.decide, result)
     if result is sequential.Shown.UNDECIDED and sequential.futile(plan.stop, failures, applied):
-        text += f", and the rest of its {plan.stop.max_trials} trials cannot decide it"
+        text += _futility(plan.stop, failures, applied)
     return text
+
+
+def _futility(stop: StopRule, failures: int, applied: int) -> str:
+    """Why a cell was given up, and that no answer became likelier by it."""
+    chance = sequential.chance_to_decide(stop, failures, applied)
+    if chance == 0.0:
+        return f", and the rest of its {stop.max_trials} trials cannot decide it"
+    return (
+        f", and the rest of its {stop.max_trials} trials would decide it with a probability of {100 * chance:.1g} % "
+        f"(given up below {100 * stop.futility:g} %; that makes no wrong answer likelier)"
+    )
 
 
 def _grouped(texts: list[str], *, always_counted: bool) -> list[str]:

@@ -25,6 +25,10 @@ LEAST_NOTICED, LEAST_DAMAGE = 1e-4, 1e-2
 F16 weights on healthy backends differ by 3e-6 to 1e-5 nats, one dead row of 640 by 2e-4."""
 
 
+SHIFT_ERRORS, LEAST_SHIFT = 3.0, 1e-3
+"""How far perplexity on a fixed text may move: in standard errors, and in nats below which nothing is suspicious."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Position:
     kl: float
@@ -36,7 +40,9 @@ class _Position:
     ours_nll: float | None
 
 
-def measure(ours: Sequence[TokenProb], reference: Sequence[TokenProb], tokens: Sequence[int]) -> Divergence | None:
+def measure(
+    ours: Sequence[TokenProb], reference: Sequence[TokenProb], tokens: Sequence[int | None]
+) -> Divergence | None:
     """Over all positions that both sides list; `tokens` are those that the reference went on with. None without any,
     infinite values where a log-probability is no number."""
     seen = [
@@ -91,6 +97,20 @@ def verdict(seen: Divergence | None, floor: Divergence | None) -> tuple[OutputVe
     if seen.kl_mean > max(DAMAGE * floor.kl_mean, LEAST_DAMAGE):
         return OutputVerdict.WRONG, f"{beside}: no rounding"
     return OutputVerdict.SUSPICIOUS, f"{beside}: more than rounding explains"
+
+
+def perplexity(text: Divergence) -> tuple[OutputVerdict, str]:
+    """What the perplexity of fixed texts says beside the reference's: a shift beyond three of its paired standard
+    errors, and more than a thousandth, is no rounding, which goes either way."""
+    if text.log_ppl_ratio is None or text.log_ppl_error is None:
+        return OutputVerdict.UNKNOWN, "the texts gave no perplexity"
+    ratio, error = text.log_ppl_ratio, text.log_ppl_error
+    said = f"perplexity {100 * math.expm1(ratio):+.2g} % on {text.positions} positions of fixed text"
+    if not ratio and not error:
+        return OutputVerdict.SAME, said
+    if abs(ratio) > max(SHIFT_ERRORS * error, LEAST_SHIFT):
+        return OutputVerdict.SUSPICIOUS, f"{said}: more than {SHIFT_ERRORS:g} standard errors"
+    return OutputVerdict.FLOOR_OK, said
 
 
 def _position(ours: TokenProb, reference: TokenProb, token: int | None) -> _Position | None:

@@ -15,8 +15,8 @@ from stillruns.model.cell_plan import CellPlan
 from stillruns.model.condition import Condition, Layers
 from stillruns.model.spec import AxisValue, BackendSpec, Spec
 
-_NUMBERS = ("context", "batch", "ubatch", "threads", "predict", "seed", "epochs")
-_QUESTION = ("predict", "seed", "model")
+_NUMBERS = ("context", "batch", "ubatch", "threads", "predict", "seed", "epochs", "concurrency", "prompt_tokens")
+_QUESTION = ("predict", "seed", "model", "prompt_tokens")
 """Axes that change what is asked, and so what the right answer is: each value has a reference of its own."""
 
 _LONG = 40
@@ -119,6 +119,9 @@ def _condition(spec: Spec, backend: BackendSpec, layers: Layers, axes: dict[str,
         log=backend.log,
         axes=dict(axes),
         epochs=spec.epochs,
+        duration=spec.duration,
+        concurrency=spec.concurrency,
+        prompt_tokens=spec.prompt_tokens,
     )
     for name, value in axes.items():
         condition = _with_axis(condition, name, value)
@@ -132,6 +135,8 @@ def _with_axis(condition: Condition, name: str, value: AxisValue) -> Condition:
             raise SpecError(f"matrix.{name} has {value!r}; give whole numbers")
         field: dict[str, Any] = {name: value}
         return replace(condition, **field)
+    if name == "duration":
+        return replace(condition, duration=float(value))
     if name == "flash_attention":
         text = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
         return replace(condition, flash_attention=text)
@@ -179,14 +184,17 @@ def _reference_id(axes: dict[str, AxisValue]) -> str:
 
 
 def _reference(spec: Spec, source: BackendSpec, identity: str, axes: dict[str, AxisValue]) -> CellPlan:
-    """One trial on the CPU alone (`--device none`: with 0 layers and a device, large batches still go there).
+    """One trial on the CPU alone (`--device none`: with 0 layers and a device, large batches still go there), one
+    request: it says what is right, and bears no load. Its context is at least what its prompt takes.
 
     It keeps the source's environment, arguments and prefix, without which its binary may not run or the model may
     answer differently.
     """
     asked = {name: axes[name] for name in _QUESTION if name in axes}
     backend = replace(source, id="cpu", backend=Backend.CPU, device="none", expect_library="")
-    condition = replace(_condition(spec, backend, "none", asked), is_reference=True)
+    condition = _condition(spec, backend, "none", asked)
+    room = max(condition.context, condition.prompt_tokens + condition.predict)
+    condition = replace(condition, is_reference=True, epochs=1, duration=0.0, concurrency=1, context=room)
     return CellPlan(identity, condition, replace(spec.stop, trials=1, decide=None), is_reference=True)
 
 

@@ -45,7 +45,7 @@ def judge(
         applied=proof,
         outcome=ended,
         stopped_by_us=record.end is not None and record.end.stopped_by_us is not None,
-        tokens_per_second=speed(facts, answered),
+        tokens_per_second=speed(facts, [answered] if isinstance(answered, Answered) else []),
         seconds=record.end.seconds if record.end else record.sighting.ended_at,
         next_step=_next_step(facts) if known and proof.status is Answer.NO else "",
         notes=record.notes,

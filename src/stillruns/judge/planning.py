@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from stillruns.judge.sequential import Shown, sequential_test
-from stillruns.model.spec import Decide
+from stillruns.judge.sequential import Shown, futile, sequential_test
+from stillruns.model.spec import Decide, StopRule
 
 _NEGLIGIBLE = 1e-12
 _LONGEST = 20_000
@@ -27,7 +27,7 @@ class Course:
     """What the sequential test does at one true failure rate, exactly.
 
     `mean` trials, `within` which 95 % of its courses end, and the probabilities of its answers (`undecided` only
-    where `most` trials were allowed).
+    where `most` trials were allowed, or futility ends a cell).
     """
 
     rate: float
@@ -48,10 +48,14 @@ def fixed_design(rule: Decide) -> FixedDesign:
     raise ValueError(f"more than {_LONGEST} trials: {rule.fail_below:g} and {rule.fail_above:g} are too close")
 
 
-def course(rule: Decide, rate: float, *, least: int = 1, most: int = _LONGEST) -> Course:
-    """The sequential test at a true failure rate, by dynamic programming over the number of failures."""
+def course(rule: Decide, rate: float, *, least: int = 1, most: int = _LONGEST, futility: float = 0.0) -> Course:
+    """The sequential test at a true failure rate, by dynamic programming over the number of failures.
+
+    With `futility`, courses that it gives up end as undecided.
+    """
+    stop = StopRule(decide=rule, min_trials=least, max_trials=most, futility=futility)
     alive: dict[int, float] = {0: 1.0}
-    good = bad = mean = 0.0
+    good = bad = mean = given_up = 0.0
     within, n = 0, 0
     while alive and n < most:
         n += 1
@@ -63,7 +67,9 @@ def course(rule: Decide, rate: float, *, least: int = 1, most: int = _LONGEST) -
         alive = {}
         for failures, weight in following.items():
             shown = Shown.UNDECIDED if n < least else sequential_test(rule, failures, n)
-            if shown is Shown.UNDECIDED:
+            if shown is Shown.UNDECIDED and futility and futile(stop, failures, n):
+                given_up += weight
+            elif shown is Shown.UNDECIDED:
                 alive[failures] = weight
                 continue
             mean += n * weight
@@ -75,7 +81,7 @@ def course(rule: Decide, rate: float, *, least: int = 1, most: int = _LONGEST) -
         if rest < _NEGLIGIBLE:
             alive = {}
     rest = math.fsum(alive.values())
-    return Course(rate, good, bad, rest, mean + n * rest, within or n)
+    return Course(rate, good, bad, rest + given_up, mean + n * rest, within or n)
 
 
 def wald_mean(rule: Decide, rate: float) -> float:

@@ -128,11 +128,13 @@ def _number(view: TrialView, name: str) -> tuple[int, Ref] | None:
 
 
 def _context(view: TrialView) -> FactorApplied | None:
+    """Of one slot: llama.cpp shares what `-c` says out among them, and pads each share."""
+    slots = view.condition.concurrency
     asked = view.condition.context
     seen = _number(view, "n_ctx")
     if seen is None:
-        return _unprinted(view, asked, ("-c", "--ctx-size"), "context")
-    got, ref = seen
+        return _unprinted(view, asked * slots, ("-c", "--ctx-size"), "context")
+    got, ref = seen[0] // slots, seen[1]
     if got == asked or asked == 0:
         return yes(asked, got, "", ref)
     for pad in _PADS:
@@ -150,7 +152,8 @@ def _batch(view: TrialView) -> FactorApplied | None:
     context = _number(view, "n_ctx")
     if got == asked:
         return yes(asked, got, "", ref)
-    if context is not None and asked > got and got in (context[0], view.condition.context):
+    share = None if context is None else context[0] // view.condition.concurrency
+    if context is not None and asked > got and got in (context[0], share, view.condition.context):
         return yes(asked, got, f"batch {asked} clipped to the context's {got} by the runtime", ref)
     if asked < _LEAST_BATCH == got:
         return yes(asked, got, f"batch {asked} raised to {got} by the runtime", ref)

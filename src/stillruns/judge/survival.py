@@ -50,29 +50,44 @@ def lives(cell: ObservedCell, unit: str) -> list[Life]:
     return [(_time(t, unit), _died(t)) for t in cell.applied]
 
 
+UNITS = ("tokens", "seconds")
+
+
 def of_cells(cells: Sequence[ObservedCell]) -> tuple[tuple[Survival, ...], tuple[LogRank, ...]]:
-    """Curves of all tested cells and tests between cells of different sides that are otherwise equal, in tokens when
-    some run died after its first token, else nothing: a server that dies before it answers has a rate, no life."""
+    """Curves of all tested cells and tests between cells of different sides that are otherwise equal, where some run
+    died after its first token, else nothing: a server that dies before it answers has a rate, no life.
+
+    In tokens, of all slots of a server together, and, where servers were asked more than once, in seconds too: from
+    the first request, so that loading is no life.
+    """
     tested = [c for c in cells if c.applied]
     if not any(_died(t) and t.tokens > 0 for c in tested for t in c.applied):
         return (), ()
-    curves = tuple(_one(cell) for cell in tested)
-    tests = []
-    for place, a in enumerate(tested):
-        for b in tested[place + 1 :]:
-            if a.side != b.side and (str(a.layers), a.axes) == (str(b.layers), b.axes):
-                found = log_rank(lives(a, "tokens"), lives(b, "tokens"))
-                if found:
-                    deaths = sum(_died(t) for t in (*a.applied, *b.applied))
-                    tests.append(LogRank(a.id, b.id, *found, deaths))
-    return curves, tuple(tests)
+    curves: list[Survival] = []
+    tests: list[LogRank] = []
+    units = UNITS if any(_lasting(c) for c in tested) else UNITS[:1]
+    for unit in units:
+        curves += [_one(cell, unit) for cell in tested]
+        for place, a in enumerate(tested):
+            for b in tested[place + 1 :]:
+                if a.side != b.side and (str(a.layers), a.axes) == (str(b.layers), b.axes):
+                    found = log_rank(lives(a, unit), lives(b, unit))
+                    if found:
+                        deaths = sum(_died(t) for t in (*a.applied, *b.applied))
+                        tests.append(LogRank(a.id, b.id, *found, deaths, unit))
+    return tuple(curves), tuple(tests)
 
 
-def _one(cell: ObservedCell) -> Survival:
-    times = lives(cell, "tokens")
+def _lasting(cell: ObservedCell) -> bool:
+    """Whether its servers were asked more than once."""
+    return any(name in cell.factors for name in ("epochs", "duration"))
+
+
+def _one(cell: ObservedCell, unit: str) -> Survival:
+    times = lives(cell, unit)
     deaths = sum(died for _, died in times)
     healthy = [time for time, died in times if not died]
-    return Survival(cell.id, "tokens", len(times), deaths, len(healthy), max(t for t, _ in times), curve(times))
+    return Survival(cell.id, unit, len(times), deaths, len(healthy), max(t for t, _ in times), curve(times))
 
 
 def _died(trial: ObservedTrial) -> bool:
@@ -80,4 +95,4 @@ def _died(trial: ObservedTrial) -> bool:
 
 
 def _time(trial: ObservedTrial, unit: str) -> float:
-    return float(trial.tokens) if unit == "tokens" else trial.seconds
+    return float(trial.tokens) if unit == "tokens" else trial.served

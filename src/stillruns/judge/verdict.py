@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from statistics import median
 
 from stillruns.judge import agreement, applied, outcome
+from stillruns.judge import answers as heard
 from stillruns.model.absence import Absence
-from stillruns.model.agreement import Agreement, OutputVerdict
+from stillruns.model.agreement import WORST_FIRST, Agreement, OutputVerdict
 from stillruns.model.component import Component
 from stillruns.model.condition import Condition
 from stillruns.model.engine import Engine
-from stillruns.model.exchange import Answered
+from stillruns.model.exchange import Answered, Exchange
 from stillruns.model.floor import Floor
 from stillruns.model.outcome import Outcome, OutcomeKind
 from stillruns.model.phase import Phase
@@ -27,15 +30,22 @@ def trial(
     answered: Answered | Absence,
     reference: Answered | None = None,
     floor: Floor | None = None,
+    others: Sequence[tuple[Exchange, Answered]] = (),
 ) -> TrialVerdict:
     """Judge a trial from its record and from what was read out of its evidence.
 
     `reference` is the reference's answer to the same question and `floor` the measured rounding; None where there is
-    none (yet): then the output is unknown, and may be judged again later.
+    none (yet): then the output is unknown, and may be judged again later. `others` are the answers to the trial's
+    other requests: the worst of all is the trial's.
     """
     proof, placement = applied.judge(condition, engine, facts, record)
     ended = outcome.judge(record, facts, answered)
+    every = list(others)
+    if record.exchange is not None and isinstance(answered, Answered):
+        every.append((record.exchange, answered))
     output = _output(condition, ended, answered, reference, floor)
+    for _, other in others if output is not None else ():
+        output = _worse(output, _output(condition, ended, other, reference, floor))
     if ended.kind is OutcomeKind.OK and output is not None and output.verdict is OutputVerdict.WRONG:
         ended = _wrong(ended, output, answered)
     return TrialVerdict(
@@ -46,7 +56,9 @@ def trial(
         applied=proof,
         placement=placement,
         agreement=output,
-        tokens_per_second=speed(facts, answered),
+        tokens_per_second=speed(facts, [a for _, a in every]),
+        prompt_per_second=_median([a.prompt_per_second for _, a in every]),
+        served=heard.served(record, every),
         seconds=record.end.seconds if record.end is not None else record.sighting.ended_at,
     )
 
@@ -86,17 +98,28 @@ def _wrong(ended: Outcome, output: Agreement, answered: Answered | Absence) -> O
     )
 
 
-def speed(facts: ServerFacts | Absence, answered: Answered | Absence) -> float | None:
-    """Generated tokens per second of the server's own evaluation time: from the answer, else from its log.
+def _worse(one: Agreement | None, other: Agreement | None) -> Agreement | None:
+    """The worse of two; an answer that could be compared tells more than one that could not."""
+    found = [a for a in (one, other) if a is not None]
+    return min(found, key=lambda a: WORST_FIRST.index(a.verdict), default=None)
 
-    None for a single token: it comes out of the prompt's evaluation, and its own time is a clock's tick.
-    """
-    if isinstance(answered, Answered) and len(answered.tokens or answered.probs) == 1:
+
+def speed(facts: ServerFacts | Absence, answers: Sequence[Answered]) -> float | None:
+    """Generated tokens per second of the server's own evaluation time, the median of a trial's requests: from the
+    answers, else from its log. None for answers of a single token."""
+    rates = [heard.speed(a) for a in answers]
+    if answers and all(len(a.tokens or a.probs) == 1 for a in answers):
         return None
-    if isinstance(answered, Answered) and answered.predicted_per_second is not None:
-        return answered.predicted_per_second
+    known = _median(rates)
+    if known is not None:
+        return known
     if isinstance(facts, ServerFacts):
         for timing in reversed(facts.timings):
             if timing.predicted_tokens and timing.predicted_tokens > 1 and timing.predicted_ms:
                 return 1000.0 * timing.predicted_tokens / timing.predicted_ms
     return None
+
+
+def _median(rates: Iterable[float | None]) -> float | None:
+    known = [rate for rate in rates if rate is not None]
+    return median(known) if known else None

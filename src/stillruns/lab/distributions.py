@@ -1,8 +1,9 @@
 """Teacher-forced checks: one trial a cell, of its own kind and in no rate, on the F16 twin of the model where there
 is one, since quantised activations hide damage.
 
-The reference's tokens are fed to every cell, one request a position, and the distributions are compared. The floor is
-the same check on the reference's second healthy path.
+The reference's tokens, and fixed texts, are fed to every cell, one request a position, and the distributions are
+compared: on the prompt path, and on the decode path. The floor is the same check on the reference's second healthy
+path.
 """
 
 from __future__ import annotations
@@ -11,37 +12,46 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stillruns.judge import applied, divergence
-from stillruns.lab import reading
-from stillruns.model.agreement import OutputVerdict
+from stillruns.judge import floors as rules
+from stillruns.lab import floors, forced, reading
+from stillruns.model.agreement import WORST_FIRST, OutputVerdict
 from stillruns.model.applied import Answer
 from stillruns.model.cell_plan import CellPlan
-from stillruns.model.divergence import Check, Divergence
+from stillruns.model.divergence import Check, Divergence, Path
 from stillruns.model.engine import Engine
 from stillruns.model.exchange import Answered, TokenProb
+from stillruns.model.known_floor import KnownFloor
+from stillruns.model.spec import Spec
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
-from stillruns.normalise import answer
 from stillruns.store.store import Store
 
 PREFIX = "check:"
-POSITIONS = 32
-"""Positions of one check at most: each is a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One check trial, read: the distribution at each position, and whether the condition was applied."""
+    """One check trial, read: its chains of positions, and whether the condition was applied."""
 
     trial: str
-    positions: tuple[TokenProb, ...]
+    chains: tuple[forced.Chain, ...]
     status: Answer
     why: str
 
+    def of(self, path: Path) -> tuple[forced.Chain, ...]:
+        """The chains of one path: the reference's answer first, then the texts."""
+        return tuple(c for c in self.chains if c.path is path)
+
 
 def needed(
-    plans: Sequence[CellPlan], verdicts: Sequence[TrialVerdict], answers: Mapping[str, Answered], twin: str
+    spec: Spec,
+    plans: Sequence[CellPlan],
+    verdicts: Sequence[TrialVerdict],
+    answers: Mapping[str, Answered],
+    twin: str,
 ) -> Iterator[CellPlan]:
-    """The checks of a run: both paths of each reference that answered, then every offloaded cell that passed.
+    """The checks of a run: both paths of each reference that answered, then every cell that passed, those of other
+    CPU builds among them.
 
     `twin` is the path of the twin's file, or empty: then the model itself is checked.
     """
@@ -49,54 +59,189 @@ def needed(
         given = answers.get(plan.reference or plan.id)
         if given is None or not given.tokens:
             continue
-        offloads = plan.condition.gpu_layers not in (0, "none", "server")
+        wanted = plan.condition.gpu_layers not in (0, "server") and not plan.condition.url
         passed = any(v.cell == plan.id and v.passed for v in verdicts)
-        if passed and (plan.is_reference or offloads):
+        if passed and (plan.is_reference or wanted):
             condition = replace(
-                plan.condition, model=twin or plan.condition.model, forced=given.tokens[:POSITIONS], epochs=1
+                plan.condition,
+                model=twin or plan.condition.model,
+                forced=given.tokens[: spec.check_positions],
+                forced_texts=spec.check_texts,
+                forced_positions=spec.check_positions,
+                epochs=1,
+                duration=0.0,
+                concurrency=1,
             )
             yield replace(plan, id=PREFIX + plan.id, condition=condition)
 
 
 def read(store: Store, record: TrialRecord, plan: CellPlan | None, engine: Engine | None) -> Checked:
     """A check trial's evidence."""
-    evidence = {e.id: e for e in record.evidence}
-    positions = []
-    for exchange in record.exchanges:
-        body = evidence.get(exchange.evidence or "")
-        told = answer.read(exchange.status, store.read_blob(body.sha256)) if body else None
-        if not isinstance(told, Answered) or not told.probs:
-            break
-        positions.append(told.probs[0])
+    told = reading.read(store, record)
     status, why = Answer.UNKNOWN, "its cell is not known"
     if plan is not None:
-        proof, _ = applied.judge(plan.condition, engine, reading.read(store, record).facts, record)
+        proof, _ = applied.judge(plan.condition, engine, told.facts, record)
         status, why = proof.status, proof.why
-    return Checked(record.trial, tuple(positions), status, why)
+    return Checked(record.trial, forced.chains(store, told), status, why)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What checks are judged on besides their evidence: the run, what was checked, the engine of each plan by its id,
+    and the floors that the run's first record froze."""
+
+    run: str
+    weights: floors.Weights
+    engines: Mapping[str, Engine | None]
+    known: tuple[KnownFloor, ...] = ()
 
 
 def judge(
-    plans: Sequence[CellPlan], checked: Mapping[str, Checked], answers: Mapping[str, Answered], model: str
+    plans: Sequence[CellPlan], checked: Mapping[str, Checked], answers: Mapping[str, Answered], ground: Ground
+) -> tuple[tuple[Check, ...], tuple[KnownFloor, ...]]:
+    """Every checked cell beside its reference, in the order of the plans, and the floors that the run measured: by
+    these, too, each cell is judged, its own apart."""
+    alone = _checks(plans, checked, answers, ground, ())
+    measured = _measured(plans, checked, answers, alone, ground)
+    return _checks(plans, checked, answers, ground, (*ground.known, *measured)), measured
+
+
+def _measured(
+    plans: Sequence[CellPlan],
+    checked: Mapping[str, Checked],
+    answers: Mapping[str, Answered],
+    checks: Sequence[Check],
+    ground: Ground,
+) -> tuple[KnownFloor, ...]:
+    found: list[KnownFloor] = []
+    for check in checks:
+        plan = next(p for p in plans if p.id == check.cell)
+        sides = _sides(plan, plans, checked, answers)
+        if sides is None or check.seen is None:
+            continue
+        own = {path: sides.floor(path) for path in Path}
+        device = floors.device_of(plan, ground.engines.get(plan.id))
+        if sides.second is not None and not any(f.trial == sides.second.trial for f in found):
+            base = next((p for p in plans if p.id == plan.reference), plan)
+            theirs = floors.device_of(base, ground.engines.get(base.id))
+            found += floors.of_reference(sides.second.trial, theirs, ground.weights, ground.run, own)
+        if device != floors.device_of(_base(plan, plans), ground.engines.get(plan.reference)):
+            found += floors.of_check(check, plan, ground.engines.get(plan.id), ground.weights, ground.run, own)
+    return tuple(found)
+
+
+def _base(plan: CellPlan, plans: Sequence[CellPlan]) -> CellPlan:
+    return next((p for p in plans if p.id == plan.reference), plan)
+
+
+def _sides(
+    plan: CellPlan, plans: Sequence[CellPlan], checked: Mapping[str, Checked], answers: Mapping[str, Answered]
+) -> _Sides | None:
+    mine, base = checked.get(PREFIX + plan.id), checked.get(PREFIX + plan.reference)
+    if mine is None or base is None:
+        return None
+    other = next((p for p in plans if p.is_floor and p.reference == plan.reference), None)
+    given = answers.get(plan.reference)
+    return _Sides(mine, base, checked.get(PREFIX + other.id) if other else None, given.tokens if given else ())
+
+
+def _checks(
+    plans: Sequence[CellPlan],
+    checked: Mapping[str, Checked],
+    answers: Mapping[str, Answered],
+    ground: Ground,
+    known: Sequence[KnownFloor],
 ) -> tuple[Check, ...]:
-    """Every checked cell beside its reference, in the order of the plans. `model` names what was checked."""
+    model = ground.weights.name
     found = []
     for plan in plans:
         mine, base = checked.get(PREFIX + plan.id), checked.get(PREFIX + plan.reference)
         if mine is None or plan.is_reference:
             continue
-        given = answers.get(plan.reference)
-        tokens = given.tokens if given else ()
-        if base is None:
+        sides = _sides(plan, plans, checked, answers)
+        if base is None or sides is None:
             found.append(_open(plan, mine, model, "the reference was not checked"))
             continue
         if mine.status is not Answer.YES:
             found.append(_open(plan, mine, model, f"the check did not run under its condition: {mine.why}"))
             continue
-        floor = _floor(plan, plans, checked, base, tokens)
-        seen = divergence.measure(mine.positions, base.positions, tokens)
-        verdict, why = divergence.verdict(seen, floor)
-        found.append(Check(plan.id, mine.trial, model, verdict, why, seen, floor))
+        device = floors.device_of(plan, ground.engines.get(plan.id))
+        kind = ground.weights
+        fit = {p: rules.fitting(known, kind.architecture, kind.quantisation, p, device) for p in Path}
+        found.append(_compared(plan, model, sides, fit))
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """A cell's check, its reference's, and that of the reference's second healthy path; `tokens` are the reference's
+    answer, for requests that do not tell what comes next."""
+
+    mine: Checked
+    base: Checked
+    second: Checked | None
+    tokens: Sequence[int]
+
+    def seen(self, path: Path, first: int = 0) -> Divergence | None:
+        """The cell against the reference, from the chain with this number on."""
+        return self._measured(self.mine, path, first)
+
+    def floor(self, path: Path) -> Divergence | None:
+        """The reference's second path against its first."""
+        return self._measured(self.second, path, 0) if self.second else None
+
+    def _measured(self, ours: Checked, path: Path, first: int) -> Divergence | None:
+        positions: list[TokenProb] = []
+        theirs: list[TokenProb] = []
+        tokens: list[int | None] = []
+        for number, (a, b) in enumerate(zip(ours.of(path), self.base.of(path), strict=False)):
+            if number < first:
+                continue
+            shared = min(len(a.positions), len(b.positions))
+            positions += a.positions[:shared]
+            theirs += b.positions[:shared]
+            known = self.tokens if number == 0 else ()
+            tokens += [
+                token if token is not None or place >= len(known) else known[place]
+                for place, token in enumerate(b.tokens[:shared])
+            ]
+        return divergence.measure(positions, theirs, tokens)
+
+    def recomputed(self) -> int:
+        """Tokens that a position of the decode path had evaluated beyond its own, 0 where it was that path; 2 at
+        least where nothing shows it."""
+        most = [
+            2 if c.recomputed is None else c.recomputed for s in (self.mine, self.base) for c in s.of(Path.DECODE)
+        ]
+        return max((n for n in most if n > 1), default=0)
+
+
+def _compared(plan: CellPlan, model: str, sides: _Sides, known: Mapping[Path, Sequence[KnownFloor]]) -> Check:
+    seen, text = sides.seen(Path.PROMPT), sides.seen(Path.PROMPT, first=1)
+    floor, basis = rules.widened(sides.floor(Path.PROMPT), known[Path.PROMPT])
+    verdicts = [_said(seen, floor, basis)]
+    decode = decode_floor = None
+    if sides.mine.of(Path.DECODE):
+        again = sides.recomputed()
+        if again:
+            verdicts.append((OutputVerdict.UNKNOWN, f"decode path not reached: {again} tokens were evaluated anew"))
+        else:
+            decode = sides.seen(Path.DECODE)
+            decode_floor, basis = rules.widened(sides.floor(Path.DECODE), known[Path.DECODE])
+            verdict, why = _said(decode, decode_floor, basis)
+            verdicts.append((verdict, f"one token at a time: {why}"))
+    if text is not None:
+        verdicts.append(divergence.perplexity(text))
+    # what could not be measured on one path leaves what the other shows
+    measured = [v for v, _ in verdicts if v is not OutputVerdict.UNKNOWN]
+    worst = min(measured, key=WORST_FIRST.index, default=OutputVerdict.UNKNOWN)
+    why = "; ".join(why for _, why in verdicts)
+    return Check(plan.id, sides.mine.trial, model, worst, why, seen, floor, decode, decode_floor, text)
+
+
+def _said(seen: Divergence | None, floor: Divergence | None, basis: str) -> tuple[OutputVerdict, str]:
+    verdict, why = divergence.verdict(seen, floor)
+    return verdict, f"{why} (floor of the {basis})" if basis and verdict is not OutputVerdict.SAME else why
 
 
 def note(model: str, quantisation: str | None, *, checked: bool, twin: bool) -> str:
@@ -104,21 +249,11 @@ def note(model: str, quantisation: str | None, *, checked: bool, twin: bool) -> 
     if twin or quantisation in ("F16", "BF16", "F32", None):
         return ""
     advice = (
-        "give its F16 twin (twin = ...)" if checked else "check = true compares distributions, best on an F16 twin"
+        "no F16 twin was there to check instead (twin = FILE)"
+        if checked
+        else "check = true compares distributions, best on an F16 twin"
     )
     return f"outputs of {model} were compared on {quantisation} weights, which hide small damage: {advice}"
-
-
-def _floor(
-    plan: CellPlan,
-    plans: Sequence[CellPlan],
-    checked: Mapping[str, Checked],
-    base: Checked,
-    tokens: Sequence[int],
-) -> Divergence | None:
-    other = next((p for p in plans if p.is_floor and p.reference == plan.reference), None)
-    second = checked.get(PREFIX + other.id) if other else None
-    return divergence.measure(second.positions, base.positions, tokens) if second else None
 
 
 def _open(plan: CellPlan, mine: Checked, model: str, why: str) -> Check:

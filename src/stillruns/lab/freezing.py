@@ -9,7 +9,7 @@ import msgspec
 from stillruns.judge.hypotheses import Posed
 from stillruns.model.claim import Frozen
 from stillruns.model.spec import HypothesisSpec, Spec
-from stillruns.store.ids import digest
+from stillruns.store.ids import digest, without_later
 from stillruns.store.store import Store
 
 RECORD = "hypotheses_frozen"
@@ -22,7 +22,7 @@ def digests(hypotheses: Sequence[HypothesisSpec]) -> dict[str, str]:
 
 def design(spec: Spec) -> str:
     """Digest of a spec without its hypotheses: two specs of one design make the same trials."""
-    plain = msgspec.to_builtins(spec)
+    plain = without_later(msgspec.to_builtins(spec))
     assert isinstance(plain, dict)
     return digest({key: value for key, value in plain.items() if key not in ("hypotheses", "path", "sha256")})
 

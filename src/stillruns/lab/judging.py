@@ -12,7 +12,7 @@ from stillruns.catalogue.load import known_issues
 from stillruns.errors import UsageError
 from stillruns.judge import agreement, blocks, counting, experiment, hypotheses, quoting, survival, verdict
 from stillruns.judge.matrix import covering_note
-from stillruns.lab import distributions, engines, freezing, observing, reading
+from stillruns.lab import distributions, engines, floors, freezing, observing, reading
 from stillruns.model.applied import Answer, Applied
 from stillruns.model.cell_plan import CellPlan, CellState
 from stillruns.model.engine import Engine
@@ -132,6 +132,7 @@ class Judged:
             read.answered,
             self.answers.get(compared.id) if compared else None,
             self.floor(plan),
+            read.others,
         )
         judged = dataclasses.replace(judged, cell=cell)
         self.met[record.trial] = observing.met(self.store, record)
@@ -218,6 +219,7 @@ def judged_run(start: Opening, judged: Judged) -> RunResult:
     cells = counting.table(start.plans, judged.verdicts, boots=boots)
     seen = observed(start, judged)
     posed = freezing.posed(judged.store, judged.run, start.spec)
+    checks, measured = distributions.judge(start.plans, judged.checked, judged.answers, _ground(start, judged.run))
     curves, ranks = survival.of_cells(seen)
     states = [experiment.state(p, judged.verdicts) for p in start.plans]
     return RunResult(
@@ -229,9 +231,11 @@ def judged_run(start: Opening, judged: Judged) -> RunResult:
         verdicts=tuple(judged.verdicts),
         warnings=tuple(_warnings(start, judged)),
         claims=hypotheses.judge(posed, seen, known_issues()),
-        checks=distributions.judge(start.plans, judged.checked, judged.answers, _checked_model(start)),
+        checks=checks,
+        floors=measured,
         survival=curves,
         log_rank=ranks,
+        met={trial: met.circumstances for trial, met in judged.met.items()},
         complete=CellState.OPEN not in states,
         undecided=tuple(p.id for p, s in zip(start.plans, states, strict=True) if s is CellState.UNDECIDED),
         shared=tuple(RunWarning("block", text) for text in blocks.sentences(seen)),
@@ -262,9 +266,16 @@ def _drivers(host: object, judged: Judged) -> dict[str, str] | None:
     return {str(k): str(v) for k, v in loaded.items()} if boots <= {str(host.get("boot_id"))} else None
 
 
-def _checked_model(start: Opening) -> str:
+def _ground(start: Opening, run: str) -> distributions.Ground:
+    what = floors.weights(start.body)
     twin = start.body.get("twin")
-    return str(twin.get("name")) if isinstance(twin, dict) else start.spec.model
+    name = str(twin.get("name")) if isinstance(twin, dict) else start.spec.model
+    return distributions.Ground(
+        run,
+        msgspec.structs.replace(what, name=name),
+        {p.id: _engine_of(start, p) for p in start.plans},
+        floors.frozen(start.body),
+    )
 
 
 def _engine_of(start: Opening, plan: CellPlan) -> Engine | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,10 @@ class ModelFile:
     path: str
     sha256: str
     bytes: int
+    architecture: str = ""
+    """As the file says it; empty where it does not."""
+    quantisation: str = ""
+    """The type that most of its weights have, in bytes."""
 
 
 def resolve(name: str, store: Store) -> ModelFile:
@@ -39,15 +44,27 @@ def resolve(name: str, store: Store) -> ModelFile:
             f"no model file at {path}; give a GGUF file, or synth:llama?layers=4 for one made here"
         )
     try:
-        _whole(path)
+        head = _whole(path)
         return ModelFile(
-            name, str(path.resolve()), digest_file(path, store.cache_dir("digests")), path.stat().st_size
+            name,
+            str(path.resolve()),
+            digest_file(path, store.cache_dir("digests")),
+            path.stat().st_size,
+            (head.architecture or "") if head else "",
+            _quantisation(head) if head else "",
         )
     except PermissionError as error:
         raise EnvironmentLacks(f"the model {path} is not readable; run as a user who may read it") from error
 
 
-def _whole(path: Path) -> None:
+def _quantisation(head: gguf.Gguf) -> str:
+    bytes_of: Counter[str] = Counter()
+    for tensor in head.tensors:
+        bytes_of[tensor.type_name] += tensor.bytes or 0
+    return bytes_of.most_common(1)[0][0] if bytes_of else ""
+
+
+def _whole(path: Path) -> gguf.Gguf | None:
     """Every cell would fail in load with a model that is none, or that ends early, and none of them by its fault.
 
     Other damage is left to the server: it may read what we cannot.
@@ -60,12 +77,13 @@ def _whole(path: Path) -> None:
             return file.read(count)
 
         try:
-            missing = gguf.read(read_at, size).missing
+            head = gguf.read(read_at, size)
         except FormatError as error:
             if error.offset != 0:
-                return
+                return None
             raise SpecError(f"the model {path} is no GGUF file: {error}; give one that llama.cpp can load") from error
-    if missing:
+    if head.missing:
         raise SpecError(
-            f"the model {path} ends {missing} bytes before its last tensor does; copy or download it again"
+            f"the model {path} ends {head.missing} bytes before its last tensor does; copy or download it again"
         )
+    return head

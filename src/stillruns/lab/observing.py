@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from stillruns.judge import answers as heard
 from stillruns.judge import counting, drivers
 from stillruns.model.absence import Absence
 from stillruns.model.backend import Backend
@@ -23,12 +24,18 @@ from stillruns.store.store import Store
 _TYPE = re.compile(r"(?<![A-Za-z0-9])(I?Q\d(?:_[A-Z0-9]+)*|BF16|F16|F32|MXFP4)(?![A-Za-z0-9])", re.IGNORECASE)
 
 
+_LOAD = {"epochs": 1, "duration": 0.0, "concurrency": 1, "prompt_tokens": 0}
+"""Factors that a condition has only where it asks for them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Met:
     """What a trial's record tells besides its verdict."""
 
     circumstances: Circumstances
     tokens: int
+    served: float = 0.0
+    """Seconds from the first request to the end of the last."""
     ended_at: float | None = None
     """Seconds from the start of the process to its end; None for a server that was not ours to start."""
 
@@ -55,7 +62,8 @@ def met(store: Store, record: TrialRecord) -> Met:
             order=_seconds(record.started),
             measured=_first_sample(store, record),
         ),
-        sum(exchange.tokens_seen for exchange in record.exchanges),
+        sum(exchange.tokens_seen for exchange in record.exchanges) + record.unkept_tokens,
+        heard.seconds(record),
         record.sighting.ended_at if record.argv else None,
     )
 
@@ -165,6 +173,9 @@ def _factors(condition: Condition, engine: Engine | None, where: Where) -> dict[
         factors["quantisation"] = kind
     for name in ("context", "batch", "ubatch", "threads", "predict", "seed"):
         factors[name] = str(getattr(condition, name))
+    for name, nothing in _LOAD.items():
+        if getattr(condition, name) != nothing:
+            factors[name] = f"{getattr(condition, name):g}"
     factors |= {f"env.{name}": value for name, value in condition.env.items()}
     factors |= {name: str(value) for name, value in condition.axes.items() if name not in factors}
     if any(name.startswith("arg.") for name in condition.axes):
@@ -196,6 +207,7 @@ def _trial(verdict: TrialVerdict, seen: Met | None, run: str) -> ObservedTrial:
         tokens_per_second=verdict.tokens_per_second,
         seconds=verdict.seconds,
         tokens=seen.tokens if seen else 0,
+        served=seen.served if seen else 0.0,
         circumstances=seen.circumstances if seen else Circumstances(),
         key_ref=outcome.key_line,
         key_text=outcome.key_text,

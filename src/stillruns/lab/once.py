@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from types import FrameType
 
 from stillruns.act import trial
-from stillruns.act.life import Ask
+from stillruns.act.asking import Ask
 from stillruns.act.runtimes.llama_cpp import NAME, LlamaCpp
 from stillruns.errors import EnvironmentLacks, UsageError
 from stillruns.judge import once as judge_once

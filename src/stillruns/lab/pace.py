@@ -1,4 +1,8 @@
-"""What a run costs: cells times trials times what each cell's trials have taken so far."""
+"""What a run costs: cells times trials times what each cell's trials have taken so far.
+
+Before every cell has run once nothing is foretold: the reference runs first and on the CPU, and says nothing about a
+card, and a cell that crashes in load costs less than one that answers.
+"""
 
 from __future__ import annotations
 
@@ -10,43 +14,44 @@ from stillruns.model.verdict import TrialVerdict
 
 
 class Pace:
-    """Seconds by cell; a cell that has not run yet is taken to cost as much as the slowest that has."""
+    """Seconds by cell, references apart: each of them runs once."""
 
     def __init__(self, plans: Sequence[CellPlan]) -> None:
         self.plans = plans
         self.seconds: dict[str, list[float]] = {}
-        self.told = 0
+        self.told = False
+
+    def before(self, verdicts: Sequence[TrialVerdict]) -> str:
+        """What is known before the first trial, or nothing where none is left."""
+        left = experiment.trials_left(self.plans, verdicts)
+        if not left:
+            return ""
+        counted = sum(not p.is_reference for p in self.plans)
+        cells = "1 cell" if counted == 1 else f"{counted} cells"
+        most = "at most " if any(p.stop.decide is not None for p in self.plans) else ""
+        return f"{cells}, {most}{left} trials to go; what they cost is not known until each cell has run once"
 
     def took(self, plan: CellPlan, seconds: float, verdicts: Sequence[TrialVerdict]) -> str:
-        """Note one trial's time; returns a sentence about the cost, or nothing.
-
-        It is said twice: after the first trial, when only that one is known, and once every cell has run.
-        """
+        """Note one trial's time; returns a sentence about the cost once every cell has run, or nothing."""
         self.seconds.setdefault(plan.id, []).append(seconds)
-        counted = [p for p in self.plans if not p.is_reference]
-        every = all(p.id in self.seconds for p in counted)
+        cost = None if self.told else self.left(verdicts)
         left = experiment.trials_left(self.plans, verdicts)
-        if self.told == 0 and left:
-            self.told = 1
-            cells = "1 cell" if len(counted) == 1 else f"{len(counted)} cells"
-            return (
-                f"{cells}, {left} trials to go; the first trial took {seconds:.1f} s, so expect about "
-                f"{duration(left * seconds)} if they all take as long"
-            )
-        if self.told == 1 and every and left:
-            self.told = 2
-            return (
-                f"every cell has run once: expect about {duration(self.left(verdicts) or 0.0)} for {left} more trials"
-            )
-        return ""
+        if not cost or not left:
+            return ""
+        self.told = True
+        most = "at most " if any(p.stop.decide is not None for p in self.plans) else ""
+        return f"every cell has run once: expect {most}about {duration(cost)} for {left} more trials"
 
     def left(self, verdicts: Sequence[TrialVerdict]) -> float | None:
-        """Seconds until all cells are decided, or None before any trial."""
-        if not self.seconds:
-            return None
-        means = {cell: sum(took) / len(took) for cell, took in self.seconds.items()}
-        slowest = max(means.values())
-        return sum(experiment.trials_left([p], verdicts) * means.get(p.id, slowest) for p in self.plans)
+        """Seconds until all cells are decided at what each one's trials took; None while an open cell has not run."""
+        cost = 0.0
+        for plan in self.plans:
+            left = experiment.trials_left([plan], verdicts)
+            took = self.seconds.get(plan.id, ())
+            if left and not took:
+                return None
+            cost += left * sum(took) / len(took) if took else 0.0
+        return cost
 
 
 def duration(seconds: float) -> str:

@@ -14,7 +14,7 @@ from stillruns.errors import StoreError
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.backend import Runtime
 from stillruns.model.evidence import Evidence, parse_ref
-from stillruns.model.exchange import Answered
+from stillruns.model.exchange import Answered, Exchange
 from stillruns.model.server_facts import ServerFacts
 from stillruns.model.trial import TrialRecord
 from stillruns.normalise import answer
@@ -33,6 +33,8 @@ class Reading:
     facts: ServerFacts | Absence
     answered: Answered | Absence
     faults: tuple[str, ...] = ()
+    others: tuple[tuple[Exchange, Answered], ...] = ()
+    """The answers to the trial's other requests, in their order."""
 
 
 def read(store: Store, record: TrialRecord) -> Reading:
@@ -40,7 +42,8 @@ def read(store: Store, record: TrialRecord) -> Reading:
     faults: list[str] = []
     facts = _guarded(lambda: _facts(store, record), "the server's log", faults)
     answered = _guarded(lambda: _answer(store, record), "the answer", faults)
-    return Reading(record, facts, answered, tuple(faults))
+    others = _guarded(lambda: _others(store, record), "the other answers", faults)
+    return Reading(record, facts, answered, tuple(faults), () if isinstance(others, Absence) else others)
 
 
 def log_of(record: TrialRecord) -> Evidence | None:
@@ -66,10 +69,20 @@ def _facts(store: Store, record: TrialRecord) -> ServerFacts | Absence:
 def _answer(store: Store, record: TrialRecord) -> Answered | Absence:
     if record.exchange is None:
         return Absence(AbsenceReason.NOT_COLLECTED, "no request was sent")
-    body = next((e for e in record.evidence if e.id == record.exchange.evidence), None)
+    return exchanged(store, record, record.exchange)
+
+
+def exchanged(store: Store, record: TrialRecord, exchange: Exchange) -> Answered | Absence:
+    """What one of a trial's requests was answered."""
+    body = next((e for e in record.evidence if e.id == exchange.evidence), None)
     if body is None:
-        return Absence(AbsenceReason.NOT_COLLECTED, record.exchange.error or "no answer came")
-    return answer.read(record.exchange.status, store.read_blob(body.sha256))
+        return Absence(AbsenceReason.NOT_COLLECTED, exchange.error or "no answer came")
+    return answer.read(exchange.status, store.read_blob(body.sha256))
+
+
+def _others(store: Store, record: TrialRecord) -> tuple[tuple[Exchange, Answered], ...]:
+    every = ((exchange, exchanged(store, record, exchange)) for exchange in record.more)
+    return tuple((exchange, found) for exchange, found in every if isinstance(found, Answered))
 
 
 def _guarded(parse: Callable[[], Parsed | Absence], what: str, faults: list[str]) -> Parsed | Absence:

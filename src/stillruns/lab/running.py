@@ -18,7 +18,7 @@ from stillruns.act.runtimes import adapters
 from stillruns.act.trial import Put
 from stillruns.errors import Interrupted, UsageError
 from stillruns.judge import experiment
-from stillruns.lab import distributions, freezing, reference, verdict_digest
+from stillruns.lab import distributions, floors, freezing, reference, verdict_digest
 from stillruns.lab.host import describe as describe_host
 from stillruns.lab.judging import Judged, judged_run, opening
 from stillruns.lab.pace import Pace
@@ -67,6 +67,9 @@ class Run:
         """Run trials until every cell is decided, given up, or the time is spent."""
         spec = self.prepared.spec
         self._warm()
+        cost = self.pace.before(self.judged.verdicts)
+        if cost:
+            self.progress.note(cost)
         while (plan := experiment.next_trial(spec, self.prepared.plans, self.judged.verdicts)) is not None:
             if spec.stop.max_minutes and time.monotonic() - self.began > spec.stop.max_minutes * 60:
                 self.progress.note(f"stopped after {spec.stop.max_minutes:g} minutes, as [stop] max_minutes asks")
@@ -89,7 +92,9 @@ class Run:
         if not self.prepared.spec.check:
             return []
         twin = self.prepared.twin.path if self.prepared.twin else ""
-        found = distributions.needed(self.prepared.plans, self.judged.verdicts, self.judged.answers, twin)
+        found = distributions.needed(
+            self.prepared.spec, self.prepared.plans, self.judged.verdicts, self.judged.answers, twin
+        )
         return [plan for plan in found if plan.id not in self.judged.checked]
 
     def _warm(self) -> None:
@@ -208,8 +213,11 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool, for
         if identity is None:
             identity = run_id(datetime.now(timezone.utc), prepared.spec.sha256)
             changed = freezing.changed(store, prepared.spec)
-            body = {**opening_record(prepared), "changed_hypotheses": changed, **({"form": form} if form else {})}
-            writer.append("run_started", identity, body)
+            first = opening_record(prepared)
+            known = floors.recall(store, floors.weights(first)) if prepared.spec.check else ()
+            first |= {"changed_hypotheses": changed, "floors": msgspec.to_builtins(known)}
+            first |= {"form": form} if form else {}
+            writer.append("run_started", identity, first)
             if prepared.spec.hypotheses:
                 writer.append(freezing.RECORD, identity, freezing.record(prepared.spec))
             for sentence in freezing.warnings({"changed_hypotheses": changed}):
@@ -231,6 +239,8 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool, for
                     "there"
                 ) from None
             result = judged_run(opening(store, identity), job.judged)
+            if result.floors:
+                writer.append(floors.RECORD, identity, {"floors": msgspec.to_builtins(result.floors)})
             body = {"trials": len(job.judged.verdicts), "complete": result.complete}
             verdicts = verdict_digest.record(verdict_digest.plain(result))
             writer.append("run_ended", identity, {**body, **verdicts})

@@ -15,10 +15,13 @@ import msgspec
 from stillruns.errors import SpecError
 from stillruns.lab import hypothesis_file, toml_file
 from stillruns.lab.hypothesis_file import Entry
+from stillruns.lab.spec_load import POSITIONS, check_load
+from stillruns.lab.spec_stop import FUTILITY as FUTILITY
+from stillruns.lab.spec_stop import StopTable, stop_rule
 from stillruns.lab.spec_taken import refuse_taken
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.condition import Layers
-from stillruns.model.spec import AxisValue, BackendSpec, Decide, Spec, StopRule, Timeouts
+from stillruns.model.spec import AxisValue, BackendSpec, Spec, Timeouts
 from stillruns.store.ids import spec_digest
 
 DEFAULT_PROMPT = "List three facts about the sea."
@@ -27,7 +30,8 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 _TAKEN = """
-    seed predict context batch ubatch threads flash_attention reference order_seed warm cover epochs check
+    seed predict context batch ubatch threads flash_attention reference order_seed warm cover epochs duration
+    concurrency prompt_tokens check check_positions
     """.split()
 """Fields of [experiment] that are taken as they are."""
 
@@ -54,7 +58,12 @@ class _Experiment(_Table):
     warm: bool = True
     cover: str = "auto"
     epochs: int = 1
+    duration: float = 0.0
+    concurrency: int = 1
+    prompt_tokens: int = 0
     check: bool = False
+    check_positions: int = POSITIONS
+    check_texts: list[str] = []
     twin: str = ""
 
 
@@ -72,21 +81,6 @@ class _Backend(_Table):
     prefix: list[str] = []
 
 
-class _Decide(_Table):
-    fail_below: float
-    fail_above: float
-    error: float = 0.05
-
-
-class _Stop(_Table):
-    trials: int | None = None
-    max_voids: int = 3
-    max_minutes: float = 0.0
-    decide: _Decide | None = None
-    min_trials: int | None = None
-    max_trials: int | None = None
-
-
 class _Timeouts(_Table):
     load: float = 300.0
     first_token: float = 120.0
@@ -98,7 +92,7 @@ class _Document(_Table):
     experiment: _Experiment
     backend: list[_Backend]
     matrix: dict[str, Any] = {}
-    stop: _Stop = msgspec.field(default_factory=_Stop)
+    stop: StopTable = msgspec.field(default_factory=StopTable)
     timeouts: _Timeouts = msgspec.field(default_factory=_Timeouts)
     hypothesis: list[Entry] = []
 
@@ -126,9 +120,10 @@ def parse(text: str, path: Path) -> Spec:
         backends=tuple(_backend(b, path) for b in document.backend),
         gpu_layers=_layers(document.matrix.pop("gpu_layers", None), path),
         axes=_axes(document.matrix, path),
-        stop=_stop(document.stop, path),
+        stop=stop_rule(document.stop, path),
         timeouts=Timeouts(**msgspec.structs.asdict(document.timeouts)),
         hypotheses=hypothesis_file.check(document.hypothesis, str(path)),
+        check_texts=tuple(document.experiment.check_texts),
         twin=_model(document.experiment.twin, path) if document.experiment.twin else "",
         path=str(path),
         **{name: getattr(document.experiment, name) for name in _TAKEN},
@@ -222,34 +217,6 @@ def _backend(table: _Backend, path: Path) -> BackendSpec:
     )
 
 
-def _stop(table: _Stop, path: Path) -> StopRule:
-    """A fixed number of trials, or a sequential test with its own bounds: what of the one is given with the other
-    would silently mean nothing."""
-    given = {"max_voids": table.max_voids, "max_minutes": table.max_minutes}
-    own = {name: getattr(table, name) for name in ("trials", "min_trials", "max_trials")}
-    for name, value in own.items():
-        if value is None:
-            continue
-        if (name == "trials") is (table.decide is not None):
-            raise SpecError(
-                f"{path}: [stop] {name} "
-                + ("cannot stand beside decide; give max_trials" if name == "trials" else "needs decide; give trials")
-            )
-        given[name] = value
-    if table.decide is None:
-        return StopRule(**given)  # type: ignore[arg-type]
-    decide = Decide(**msgspec.structs.asdict(table.decide))
-    if not 0 < decide.fail_below < decide.fail_above < 1 or not 0 < decide.error < 0.5:
-        raise SpecError(
-            f"{path}: [stop] decide needs 0 < fail_below < fail_above < 1 and 0 < error < 0.5, such as "
-            "{ fail_below = 0.05, fail_above = 0.5, error = 0.05 }"
-        )
-    rule = StopRule(decide=decide, **given)  # type: ignore[arg-type]
-    if not 1 <= rule.min_trials <= rule.max_trials <= 100_000:
-        raise SpecError(f"{path}: [stop] needs 1 <= min_trials <= max_trials <= 100000")
-    return rule
-
-
 def _layers(value: object, path: Path) -> tuple[Layers, ...]:
     if value is None:
         return ("all",)
@@ -274,7 +241,11 @@ def _flatten(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-AXES = ("context", "batch", "ubatch", "threads", "flash_attention", "predict", "seed", "device", "model", "epochs")
+AXES = tuple(
+    """
+    context batch ubatch threads flash_attention predict seed device model epochs duration concurrency prompt_tokens
+    """.split()
+)
 """Axes besides gpu_layers and env.NAME that vary a field of the condition; `arg.--FLAG` adds a flag with a value."""
 
 
@@ -308,10 +279,11 @@ def _check(spec: Spec, path: Path) -> None:
         raise SpecError(f"{path}: experiment.cover is {spec.cover!r}; give 'auto', 'whole' or 'pairwise'")
     if spec.flash_attention not in ("on", "off", "auto"):
         raise SpecError(f"{path}: experiment.flash_attention is {spec.flash_attention!r}; give 'on', 'off' or 'auto'")
-    least = {"predict": 1, "context": 8, "batch": 1, "ubatch": 1, "threads": 1, "epochs": 1}
+    least = {"predict": 1, "context": 8, "batch": 1, "ubatch": 1, "threads": 1, "check_positions": 1}
     for name, low in least.items():
         if getattr(spec, name) < low:
             raise SpecError(f"{path}: experiment.{name} must be at least {low}")
+    check_load(spec, path)
     if spec.predict >= spec.context:
         raise SpecError(f"{path}: experiment.predict ({spec.predict}) leaves no room in context ({spec.context})")
     if spec.stop.trials < 1 or spec.stop.max_voids < 1 or spec.stop.max_minutes < 0:

@@ -12,16 +12,35 @@ from stillruns.model.run_result import RunResult
 from stillruns.model.worklog import Study
 from stillruns.store.ids import canonical, sha256_of
 
-LATER = ("checks", "survival", "log_rank")
+LATER = ("checks", "survival", "log_rank", "floors")
 """Parts that came after the first runs were recorded: left out where empty, so that old digests hold."""
 BESIDE = ("shared", "blocks", "driver", "driver_unknown", "sides")
 """Parts that say again what counts, scopes and circumstances hold: they are in no digest."""
 
+LATER_PATHS = ("decode", "decode_floor", "text")
+"""The same within a check."""
+
+LATER_MEASURED = ("prompt_per_second",)
+"""Measurements of a trial that came later and that no verdict uses."""
+
 
 def plain(result: RunResult) -> object:
-    """Trials, cells and claims as plain values in a fixed order."""
+    """Trials, cells and claims as plain values in a fixed order; circumstances are no verdict."""
     whole = msgspec.to_builtins(result, order="deterministic")
     assert isinstance(whole, dict)
+    del whole["met"]
+    for check in whole["checks"]:
+        for name in LATER_PATHS:
+            if check[name] is None:
+                del check[name]
+    for test in whole["log_rank"]:
+        if test["unit"] == "tokens":
+            del test["unit"]
+    for verdict in whole["verdicts"]:
+        for name in LATER_MEASURED:
+            del verdict[name]
+        if verdict["served"] is None:
+            del verdict["served"]
     whole["claims"] = [{key: value for key, value in c.items() if key not in BESIDE} for c in whole["claims"]]
     return {key: value for key, value in whole.items() if key not in BESIDE and (key not in LATER or value)}
 

@@ -17,6 +17,17 @@ class OutputVerdict(str, Enum):
     UNKNOWN = "unknown"
 
 
+WORST_FIRST = (
+    OutputVerdict.WRONG,
+    OutputVerdict.SUSPICIOUS,
+    OutputVerdict.UNKNOWN,
+    OutputVerdict.FLOOR_OK,
+    OutputVerdict.SAME,
+    OutputVerdict.REFERENCE,
+)
+"""What several answers of one cell or trial come to: the first of these that any of them is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Agreement:
     """`first_divergence` is the index of the first differing token, None when the compared prefix is equal;

@@ -47,5 +47,14 @@ class Condition:
     log: str = ""
     epochs: int = 1
     """How often one server is asked, again and again."""
+    duration: float = 0.0
+    """Seconds for which one server is asked, again and again; 0 leaves it to `epochs`."""
+    concurrency: int = 1
+    """Requests at a time, on as many slots; `context` is that of one slot."""
+    prompt_tokens: int = 0
+    """Tokens of the prompt, whose text is repeated and cut to that; 0 takes it as it is."""
     forced: tuple[int, ...] = ()
     """Teacher forcing: the reference's tokens; one request a position asks what comes after each prefix of them."""
+    forced_texts: tuple[str, ...] = ()
+    """The same after each prefix of these texts, up to `forced_positions` of each."""
+    forced_positions: int = 0

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from stillruns.model.agreement import OutputVerdict
+
+
+class Path(str, Enum):
+    """How a position was computed."""
+
+    PROMPT = "prompt"
+    """As the last of a batch of tokens, each prefix anew."""
+    DECODE = "decode"
+    """Alone, on top of what was computed before: other kernels than a batch uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +38,9 @@ class Divergence:
 @dataclass(frozen=True, slots=True)
 class Check:
     """A cell's distributions checked against the reference's: one trial of its own, in no rate. `model` is what was
-    checked: the twin in F16 where there is one."""
+    checked: the twin in F16 where there is one. `seen` and `floor` are on the prompt path, `decode` and
+    `decode_floor` on the decode path, `text` those of `seen` that lie in fixed texts; None where nothing was
+    measured."""
 
     cell: str
     trial: str
@@ -37,3 +49,6 @@ class Check:
     why: str
     seen: Divergence | None
     floor: Divergence | None
+    decode: Divergence | None = None
+    decode_floor: Divergence | None = None
+    text: Divergence | None = None

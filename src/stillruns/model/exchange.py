@@ -48,3 +48,5 @@ class Exchange:
     timed_out: str
     evidence: str | None
     tokens_seen: int = 0
+    lane: int = 0
+    """Which of the parallel askers sent it."""

@@ -44,6 +44,8 @@ class ObservedTrial:
     circumstances: Circumstances = Circumstances()
     key_ref: Ref | None = None
     key_text: str = ""
+    served: float = 0.0
+    """Seconds from its first request to the end of its last."""
     lived: float | None = None
     """Of one that crashed: seconds from the start of the process that died to its death; None where nothing tells."""
     waited: float = 0.0

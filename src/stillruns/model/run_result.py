@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stillruns.model.cell import Cell
 from stillruns.model.claim import Claim
 from stillruns.model.divergence import Check
+from stillruns.model.known_floor import KnownFloor
+from stillruns.model.observed import Circumstances
 from stillruns.model.survival import LogRank, Survival
 from stillruns.model.verdict import TrialVerdict
 
@@ -39,5 +41,9 @@ class RunResult:
     """Where runs died after their first token: the curves of all tested cells, and tests between sides."""
     undecided: tuple[str, ...] = ()
     """Cells whose sequential test was not decided within their trials."""
+    floors: tuple[KnownFloor, ...] = ()
+    """What the run's checks measured, by architecture, quantisation, card and path."""
+    met: dict[str, Circumstances] = field(default_factory=dict)
+    """What each trial met: when it began, and what the devices said then."""
     shared: tuple[RunWarning, ...] = ()
     """What all evidence for a rate has in common: warnings that came after the first runs were recorded."""

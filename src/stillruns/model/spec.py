@@ -59,6 +59,9 @@ class StopRule:
     decide: Decide | None = None
     min_trials: int = 3
     max_trials: int = 40
+    futility: float = 0.0
+    """With `decide`: a cell ends undecided when the rest of its trials would decide it with a probability below this,
+    as its trials so far foretell; 0 waits until nothing could decide it any more."""
 
     @property
     def most(self) -> int:
@@ -100,7 +103,12 @@ class Spec:
     warm: bool = True
     cover: str = "auto"
     epochs: int = 1
+    duration: float = 0.0
+    concurrency: int = 1
+    prompt_tokens: int = 0
     check: bool = False
+    check_positions: int = 32
+    check_texts: tuple[str, ...] = ()
     twin: str = ""
     stop: StopRule = StopRule()
     timeouts: Timeouts = Timeouts()

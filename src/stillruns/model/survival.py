@@ -40,3 +40,4 @@ class LogRank:
     chi_squared: float
     p: float
     deaths: int
+    unit: str = "tokens"

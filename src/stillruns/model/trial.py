@@ -35,6 +35,12 @@ class TrialPlan:
     log: str = ""
     more: tuple[dict[str, object], ...] = ()
     """Further requests to the same server, one after the other, as long as each is answered."""
+    lanes: int = 1
+    """So many ask at the same time, each all of it."""
+    seconds: float = 0.0
+    """Each lane asks again and again until so many are over; 0 asks everything once."""
+    texts: tuple[str, ...] = ()
+    """Texts that the server tokenises first, for requests that name their tokens (act/templates.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,9 @@ class TrialRecord:
     more: tuple[Exchange, ...] = ()
     """The other requests of a trial that makes several, in their order; `exchange` is the first that failed, else the
     last."""
+    unkept: int = 0
+    """Requests between the first and the last whose answers were not kept, and their tokens: all were answered."""
+    unkept_tokens: int = 0
 
     @property
     def exchanges(self) -> tuple[Exchange, ...]:

@@ -8,6 +8,7 @@ from stillruns.model.agreement import Agreement
 from stillruns.model.applied import Answer, Applied
 from stillruns.model.outcome import Outcome, OutcomeKind
 from stillruns.model.placement import Placement
+from stillruns.model.served import Served
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,10 @@ class TrialVerdict:
     agreement: Agreement | None
     tokens_per_second: float | None
     seconds: float
+    prompt_per_second: float | None = None
+    served: Served | None = None
+    """Where more than one request was made; `tokens_per_second` is then the median of all, each over its own
+    evaluation time: in parallel, that of one slot."""
 
     @property
     def void(self) -> bool:

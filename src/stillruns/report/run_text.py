@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from stillruns.model.agreement import OutputVerdict
 from stillruns.model.cell import Cell, Speed
+from stillruns.model.divergence import Path
 from stillruns.model.rate import Rate
 from stillruns.model.run_result import RunResult
 from stillruns.report import claims_text
@@ -25,6 +26,7 @@ def text(result: RunResult, *, trials: bool = False) -> str:
     if result.checks:
         lines += ["", f"distributions of {visible(result.checks[0].model)} against the reference's, token by token:"]
         lines += [f"  {c.verdict.value:<10} {c.cell}: {visible(c.why)}" for c in result.checks]
+    lines += floors(result)
     lines += ["", *claims_text.short(result.claims)] if result.claims else []
     if trials:
         lines += ["", *trial_lines(result)]
@@ -36,6 +38,17 @@ def text(result: RunResult, *, trials: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
+def floors(result: RunResult) -> list[str]:
+    """What the checks measured, a line a device, in nats: for later runs where it is a floor."""
+    found: dict[str, list[str]] = {}
+    for floor in result.floors:
+        name = f"{floor.architecture} {floor.quantisation}, {floor.pair.value} {visible(floor.device)}"
+        how = "as a batch" if floor.path is Path.PROMPT else "one token at a time"
+        no_floor = "" if floor.trusted else " (no floor for others)"
+        found.setdefault(name, []).append(f"{floor.seen.kl_mean:.2g} {how}{no_floor}")
+    return [f"  measured {name}: {', '.join(parts)}" for name, parts in found.items()]
+
+
 def survival(result: RunResult) -> list[str]:
     """How long runs lived, where some died after their first token."""
     lines = []
@@ -45,7 +58,7 @@ def survival(result: RunResult) -> list[str]:
         healthy = f"{found.censored} of {found.runs} ended healthy by {found.longest:g} {found.unit}"
         lines.append(f"survival {found.cell}: {steps + more + '; ' if steps else ''}{healthy}")
     lines += [
-        f"log-rank {test.left} against {test.right}: p = {test.p:.2g} on {test.deaths} deaths"
+        f"log-rank in {test.unit} {test.left} against {test.right}: p = {test.p:.2g} on {test.deaths} deaths"
         for test in result.log_rank
     ]
     return ["", *lines] if lines else []

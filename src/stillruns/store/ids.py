@@ -23,6 +23,17 @@ RUN_ID = re.compile(r"\d{8}T\d{6}Z-([0-9a-f]{8})\Z")
 
 _LARGEST_EXACT = 2**53
 
+_LATER: dict[str, object] = {
+    "futility": 0,
+    "duration": 0,
+    "concurrency": 1,
+    "prompt_tokens": 0,
+    "check_positions": 32,
+    "check_texts": [],
+}
+"""Fields that specs got after their first release, with the values that change nothing: they count only where they
+differ, so that an older spec keeps its digest."""
+
 
 def sha256_of(data: bytes) -> str:
     """`sha256:<64 hex>` of the bytes."""
@@ -60,7 +71,20 @@ def spec_digest(spec: object) -> str:
     plain = msgspec.to_builtins(spec, str_keys=True, order="deterministic")
     if isinstance(plain, dict):
         plain = {key: "" if key in ("path", "sha256") else value for key, value in plain.items()}
-    return digest(plain)
+    return digest(without_later(plain))
+
+
+def without_later(plain: object) -> object:
+    """A spec's plain form without the fields that later versions added, where they hold the value that changes
+    nothing."""
+    if not isinstance(plain, dict):
+        return plain
+    kept = {key: value for key, value in plain.items() if not (key in _LATER and _same(value, _LATER[key]))}
+    return {key: without_later(value) if key == "stop" else value for key, value in kept.items()}
+
+
+def _same(value: object, default: object) -> bool:
+    return (list(value) if isinstance(value, tuple) else value) == default
 
 
 def run_id(at: datetime, spec_sha256: str) -> str:

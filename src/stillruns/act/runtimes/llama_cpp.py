@@ -16,6 +16,7 @@ from stillruns import proc
 from stillruns.act import environment
 from stillruns.act.ports import free_port
 from stillruns.act.runtimes.adapter import Found, ProbeOutput
+from stillruns.act.templates import TokenAt, TokensOf
 from stillruns.errors import EnvironmentLacks
 from stillruns.model.absence import Absence
 from stillruns.model.backend import Backend, Runtime, backend_of_device
@@ -138,6 +139,9 @@ class LlamaCpp:
             request_path="/completion",
             request=first,
             more=tuple(more),
+            lanes=condition.concurrency,
+            seconds=condition.duration,
+            texts=texts(condition),
             timeouts=timeouts,
             sample_devices=sample_devices,
         )
@@ -196,12 +200,12 @@ def arguments(condition: Condition, engine: Engine) -> list[str]:
     if device:
         pin(("--device", "-dev"), device)
     words += ["-ngl", _layers(condition, engine)]
-    words += ["-c", str(condition.context), "-b", str(condition.batch)]
+    words += ["-c", str(condition.context * condition.concurrency), "-b", str(condition.batch)]
     pin(("-ub", "--ubatch-size"), str(condition.ubatch))
     words += ["-t", str(condition.threads)]
     pin(("-tb", "--threads-batch"), str(condition.threads))
     words += _flash_attention(condition.flash_attention, engine)
-    pin(("-np", "--parallel"), "1")
+    pin(("-np", "--parallel"), str(condition.concurrency))  # they share the context out among them
     pin(("-s", "--seed"), str(condition.seed))
     pin(("--cache-ram", "-cram"), "0")
     pin(("--no-cache-prompt",))
@@ -236,19 +240,56 @@ def _flash_attention(wanted: str, engine: Engine) -> list[str]:
 
 FORCED_PROBS = 50
 """Rivals a position in teacher forcing: the more are listed, the less of the difference hides in the rest."""
+LONGEST_TOKEN = 16
+"""Characters of a token at most, on average, in a prompt that is repeated to its length."""
+CERTAIN = 10_000
+"""Added to a token's logit, it is what is sampled. Log-probabilities with `post_sampling_probs` false are from before
+that, and the sampled token's is always among them (seen on b10068 and b10434)."""
+
+
+def texts(condition: Condition) -> tuple[str, ...]:
+    """What the server has to tokenise before it is asked: the prompt where its length is given, again and again so
+    that there are enough, then the texts."""
+    wanted = condition.prompt_tokens * LONGEST_TOKEN
+    long = f"{condition.prompt} " * -(-wanted // (len(condition.prompt) + 1))
+    return (*((long,) if wanted else ()), *condition.forced_texts)
 
 
 def requests(condition: Condition) -> list[dict[str, object]]:
     """All requests of a trial: one; one again and again (`epochs`); or one a position (`forced`), each after a longer
-    piece of the reference's answer, so that one early difference does not make all later positions incomparable."""
+    piece of the reference's answer or of a text, so that one early difference does not make all later positions
+    incomparable.
+
+    Positions are asked twice: each prefix as a new prompt, which is computed as a batch, and then each on top of the
+    one before (`cache_prompt`), which computes its last token alone, as generation does.
+    """
     asked = request(condition)
-    if not condition.forced:
+    if not condition.forced and not condition.forced_texts:
         return [asked] * condition.epochs
     one = {**asked, "n_predict": 1, "n_probs": FORCED_PROBS}
+    chains = [_after_answer(condition)] if condition.forced else []
+    first = len(texts(condition)) - len(condition.forced_texts)
+    for text in range(first, first + len(condition.forced_texts)):
+        chains.append([(TokensOf(text, n), TokenAt(text, n)) for n in range(1, condition.forced_positions + 1)])
     return [
-        {**one, "prompt": [condition.prompt, *condition.forced[:length]] if length else condition.prompt}
-        for length in range(len(condition.forced))
+        {**one, "prompt": prompt, "logit_bias": [[token, CERTAIN]], **path}
+        for path in ({"cache_prompt": False}, {"cache_prompt": True, "id_slot": 0})
+        for chain in chains
+        for prompt, token in chain
     ]
+
+
+def _after_answer(condition: Condition) -> list[tuple[object, object]]:
+    """(what is fed, the token that the reference went on with) for each position of its answer."""
+    prompt = _prompt(condition)
+    return [
+        ([prompt, *condition.forced[:length]] if length else prompt, token)
+        for length, token in enumerate(condition.forced)
+    ]
+
+
+def _prompt(condition: Condition) -> object:
+    return TokensOf(0, condition.prompt_tokens) if condition.prompt_tokens else condition.prompt
 
 
 def request(condition: Condition) -> dict[str, object]:
@@ -257,7 +298,7 @@ def request(condition: Condition) -> dict[str, object]:
     The samplers keep `temperature`: at 0 it leaves one candidate even where `n_probs` raises the least number kept.
     """
     return {
-        "prompt": condition.prompt,
+        "prompt": _prompt(condition),
         "n_predict": condition.predict,
         "seed": condition.seed,
         "temperature": 0,

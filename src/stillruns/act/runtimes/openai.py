@@ -93,6 +93,7 @@ class OpenAI:
         """A plan without arguments: its two paths are whole addresses. Chat where completions were refused."""
         path = CHAT if engine.accepts(CHAT) and not engine.accepts(COMPLETIONS) else COMPLETIONS
         address = (condition.url or engine.binary).rstrip("/").removesuffix("/v1")
+        asked = request(condition, chat=path == CHAT, logprobs=engine.accepts("logprobs"))
         return TrialPlan(
             trial=trial,
             run=run,
@@ -102,7 +103,10 @@ class OpenAI:
             env={},
             ready_path=address + MODELS,
             request_path=address + path,
-            request=request(condition, chat=path == CHAT, logprobs=engine.accepts("logprobs")),
+            request=asked,
+            more=(asked,) * (condition.epochs - 1),
+            lanes=condition.concurrency,
+            seconds=condition.duration,
             timeouts=timeouts,
             sample_devices=sample_devices,
             keep_core=False,
