@@ -43,6 +43,10 @@ ANCHORS: tuple[str, ...] = (
     "Unhandled exception",
     "Fatal signal ",
     "xit code",
+    "access violation",
+    "xception code: 0x",
+    "has crashed without additional",
+    "-10737",
 )
 """A line that `read` recognises contains one of these."""
 
@@ -117,6 +121,12 @@ def _status(match: re.Match[str]) -> Sign | None:
     return Sign("exit", _STATUS.get(status), status)
 
 
+def _bare(match: re.Match[str]) -> Sign | None:
+    """A number in a line of its own: only where it is a Windows code."""
+    known = WINDOWS.get(int(match["status"]) & 0xFFFFFFFF)
+    return Sign("signal", known[0], what=known[1]) if known else None
+
+
 def _windows(match: re.Match[str]) -> Sign | None:
     known = WINDOWS.get(int(match["code"], 16))
     return Sign("signal", known[0], what=known[1]) if known else None
@@ -183,6 +193,17 @@ _FORMS: tuple[tuple[str, Expression, Callable[[re.Match[str]], Sign | None]], ..
     ),
     ("xit code", Expression(r"\(Exit code: (?P<status>\d{18,20})\)"), _status),
     (
+        "access violation",
+        Expression(r"exception: access violation (?:reading|writing|executing) 0x[0-9a-fA-F]{1,16}"),
+        lambda m: Sign("signal", "0xc0000005", what="access violation"),
+    ),
+    ("-10737", Expression(r"^\s{0,8}(?P<status>-10737\d{5})\s{0,8}$"), _bare),
+    (
+        "has crashed without additional",
+        Expression(r"model has crashed without additional information\. \(Exit code: null\)"),
+        lambda m: Sign("exit", None, what="the application's word"),
+    ),
+    (
         "status: ",
         Expression(r"^\s{0,20}Run #\d{1,4} status: (?P<status>-?\d{1,11})$"),
         _status,
@@ -216,7 +237,10 @@ _FORMS: tuple[tuple[str, Expression, Callable[[re.Match[str]], Sign | None]], ..
     ("fatal error: ", Expression(r"^fatal error: (?P<what>.{1,200})"), lambda m: Sign("panic", None, what=m["what"])),
     (
         "0x",
-        Expression(r"(?:Exception |exit status |exit code:? |status |code )\(?(?P<code>0x[cCeE][0-9a-fA-F]{7})\b"),
+        Expression(
+            r"(?:Exception (?:code: )?|exit status |exit code:? |status |code )"
+            r"\(?(?P<code>0x[cCeE][0-9a-fA-F]{7})\b"
+        ),
         _windows,
     ),
     (
