@@ -30,6 +30,8 @@ SEEN = ("any(c.passed > 0 for c in cells)", "all(c.rate.low > 0.5 for c in cells
         (Backend.ROCM, "AMD Instinct MI60", {"amdgpu": "6.10.5"}, "amdgpu 6.10.5"),
         (Backend.CUDA, "Tesla P40", {"nvidia": "535.183.01"}, "nvidia 535.183.01"),
         (Backend.CUDA, "Tesla P40", {"amdgpu": "6.8"}, None),
+        (Backend.VULKAN, "NVIDIA GTX 960 (NVK GM206)", {"nvidia": "5", "nouveau": "6.8"}, "nvk on nouveau 6.8"),
+        (Backend.SYCL, "Intel(R) Arc(TM) A770", {"xe": "6.8", "i915": "6.8"}, "xe 6.8 or i915 6.8"),
         (Backend.VULKAN, None, {"amdgpu": "6.8"}, None),
         (Backend.VULKAN, "Some card", {"amdgpu": "6.8"}, None),
     ],

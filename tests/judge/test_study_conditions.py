@@ -117,3 +117,32 @@ def test_flash_attention_alone_is_a_difference() -> None:
     assert "on different settings of flash attention" in found["engines"]
     same = request("b", model="n", engine="ollama engine", flash_attention="Enabled")
     assert "engines" not in {f.kind for f in study_findings.findings([one, same], [])}
+
+
+def test_an_order_that_was_never_varied() -> None:
+    """The same order in several runs is said, with `once` only where it is; a run that went back varied it."""
+
+    def tried(run: str, *values: int) -> list[StudyRequest]:
+        return [request(run, value, record=ClientRecord(i, value, "ok", "", 1.0)) for i, value in enumerate(values)]
+
+    def order(*runs: list[StudyRequest]) -> list[str]:
+        found = study_findings.findings([r for run in runs for r in run], [])
+        return [f.text for f in found if f.kind == "order"]
+
+    (text,) = order(tried("a", 0, 1, 2), tried("b", 0, 1, 2))
+    assert "in the order 0, 1, 2, each value once, in each of 2 runs" in text
+    (text,) = order(tried("a", 0, 0, 1, 2), tried("b", 0, 1, 2, 2))
+    assert "in the order 0, 1, 2, in each of 2 runs" in text
+    assert order(tried("a", 0, 1, 2), tried("b", 2, 1, 0)) == []
+    assert order(tried("a", 0, 1, 0, 2), tried("b", 0, 1, 0, 2)) == []
+    assert order(tried("a", 0, 1, 2)) == []
+
+
+def test_releases_rest_on_the_start_of_a_runner() -> None:
+    """A difference of releases names a line on each side, not the request whose runner was there before."""
+    early = request("a", runner_ref=None)
+    ours = request("a", runner_ref="s3:L20")
+    older = VersionRange("0.17.0", "0.17.4")
+    theirs = request("b", server="two[8]", side=Backend.VULKAN, version=older, runner_ref="s3:L30")
+    found = {f.kind: f for f in study_findings.findings([early, ours, theirs], [])}
+    assert found["versions"].places == (("a", "s3:L20"), ("b", "s3:L30"))

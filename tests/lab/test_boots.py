@@ -89,6 +89,18 @@ def test_a_boot_of_its_own_confounds(tmp_path: Path) -> None:
     assert found["verdict"] in ("confounded", "inconclusive")
 
 
+def test_a_driver_is_that_of_the_boot_it_was_read_in(tmp_path: Path) -> None:
+    """In the run's own boot the driver is named; after another boot it may be another, and is not."""
+    with open_store(shutil.copytree(GOLDEN, tmp_path / "own"), create=False) as store:
+        run = claiming.matrices(store)[0]
+        (own,) = [c for c in claiming.of_run(store, run).claims if c.id == "H1"]
+    assert own.driver == "llvmpipe"
+    _, _, claims, _ = judged(*rebooted(tmp_path, lambda number, cell: f"boot-{number % 2}"))
+    (other,) = [c for c in claims["claims"] if c["id"] == "H1"]
+    assert other["driver"] is None
+    assert other["scope"].endswith("driver not recorded")
+
+
 def test_boots_that_are_not_on_record(tmp_path: Path) -> None:
     """Without boot ids nothing is claimed of them."""
     _, _, claims, text = judged(*rebooted(tmp_path, lambda number, cell: ""))

@@ -382,31 +382,31 @@ def test_a_damaged_model_is_no_failure_of_a_backend(tmp_path: Path, data: bytes 
     assert "\nTraceback" not in refused.stderr and refused.stderr.strip().count("\n") == 0
 
 
-@pytest.mark.engine()
-def test_an_attached_server_is_judged_by_its_log(tmp_path: Path) -> None:
-    """`log` in the spec is read: a server on the CPU that is called vulkan is void, not unverified."""
+def attached(folder: Path, backend: str, trials: int) -> subprocess.CompletedProcess[str]:
+    """A run against a server on the CPU that is there already, whose log the spec names."""
     binary = llama_server()
     assert binary is not None
-    model = synthetic.ensure(synthetic.parse("synth:llama?layers=4"), tmp_path)
-    port, log = free_port(), tmp_path / "server.log"
-    words = f"{binary} -m {model} -t 1 -c 512 -np 1 -fit off --device none --port {port} -lv 4"
+    model = synthetic.ensure(synthetic.parse("synth:llama?layers=4"), folder)
+    port, log = free_port(), folder / "server.log"
+    words = f"{binary} -m {model} -t 1 -c 512 -b 512 -fa off -np 1 -fit off --device none --port {port} -lv 4"
     env = environment(LD_LIBRARY_PATH=str(Path(binary).parent))
     with log.open("wb") as file, subprocess.Popen(words.split(), stderr=file, stdout=file, env=env) as server:
-        place = tmp_path / "attached.toml"
+        place = folder / "attached.toml"
         place.write_text(
             f"""
 [experiment]
 name = "attached"
 model = "tiny"
 predict = 4
+context = 512
 reference = "none"
 [[backend]]
-id = "vulkan"
+id = "{backend}"
 runtime = "openai"
 url = "http://127.0.0.1:{port}"
 log = "server.log"
 [stop]
-trials = 1
+trials = {trials}
 max_voids = 1
 """
         )
@@ -414,11 +414,25 @@ max_voids = 1
             while b"listening on" not in log.read_bytes():
                 assert server.poll() is None
                 time.sleep(0.1)
-            done = stillruns("run", str(place), "--store", str(tmp_path / "store"))
+            return stillruns("run", str(place), "--store", str(folder / "store"))
         finally:
             server.terminate()
+
+
+@pytest.mark.engine()
+def test_an_attached_server_is_judged_by_its_log(tmp_path: Path) -> None:
+    """`log` in the spec is read: a server on the CPU that is called vulkan is void, not unverified."""
+    done = attached(tmp_path, "vulkan", 1)
     assert done.returncode == 1
     assert "1 void: ran on the CPU" in done.stdout
+
+
+@pytest.mark.engine()
+def test_one_warm_server_is_one_block(tmp_path: Path) -> None:
+    """Three trials on one attached server: their rate may be that process's own, and the report says so."""
+    done = attached(tmp_path, "cpu", 3)
+    assert "all 3 applied trials come from one server process" in done.stdout
+    assert "all 3 applied trials of backend=cpu,gpu_layers=none were made in one boot" in done.stdout
 
 
 @pytest.mark.engine()

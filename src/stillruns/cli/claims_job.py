@@ -67,7 +67,7 @@ def _sets(store: Store, runs: Sequence[str], others: Sequence[HypothesisSpec], *
     if not runs:
         own = list(claiming.matrices(store))
     if not named and not own:
-        raise UsageError(f"the store {store.path} holds no run; start one with: stillruns demo")
+        raise UsageError(f"the store {store.path} holds no experiment; start one with: stillruns demo")
     if together:
         return [claiming.together(store, own, others)]
     found: list[Claimed] = []

@@ -16,6 +16,8 @@ _KERNEL: dict[Backend, tuple[str, ...]] = {
     Backend.CUDA: ("nvidia",),
     Backend.SYCL: ("xe", "i915"),
 }
+_BELOW = {"radv": ("amdgpu",), "amdvlk": ("amdgpu",), "nvk": ("nouveau",), "anv": ("i915", "xe")}
+"""What a user-space driver stands on, where that is one of few."""
 _VENDORS = {"amdgpu": r"AMD|Radeon", "nvidia": r"NVIDIA|GeForce|Tesla|Quadro", "i915": r"Intel", "xe": r"Intel"}
 
 
@@ -30,5 +32,7 @@ def of(backend: Backend, description: str | None, kernel: Mapping[str, str]) -> 
     parts = [named[1].lower() if named[1].isalnum() else named[1]] if named else []
     if not any(word in shown.lower() for word in _SOFTWARE):
         modules = _KERNEL.get(backend) or tuple(m for m, sign in _VENDORS.items() if re.search(sign, shown))
-        parts += [f"{module} {kernel[module]}".strip() for module in modules if module in kernel][:1]
+        modules = _BELOW.get(parts[0], modules) if parts else modules
+        loaded = [f"{module} {kernel[module]}".strip() for module in modules if module in kernel]
+        parts += [" or ".join(loaded)] if loaded else []
     return " on ".join(parts) or None

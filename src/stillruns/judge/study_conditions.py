@@ -72,8 +72,9 @@ def _one_process(seen: Conditions) -> Iterable[Finding]:
         first = next(iter(several.values()))
         yield Finding(
             "one process",
-            f"{listed(several)} served on {listed(sorted(first))}, each under one process id: the days are no "
-            "repeats with another start of the server, another boot or another release",
+            f"{listed(several)} served on {listed(sorted(first))}, each under one process id: unless a restart came "
+            "by the same id again, the days are no repeats with another start of the server, another boot or another "
+            "release",
             tuple((r.run, r.access_ref) for found in several.values() for r in found.values() if r.access_ref),
         )
 

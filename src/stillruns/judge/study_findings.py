@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 
@@ -133,7 +134,7 @@ def _speed(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
 
 def _versions(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
     shown: dict[str, StudyRequest] = {}
-    for request in requests:
+    for request in sorted(requests, key=lambda r: r.runner_ref is None):  # a runner's start shows its call site
         if request.side is not Backend.UNKNOWN and request.version.low:
             shown.setdefault(request.server, request)
     texts = {server: version(r) for server, r in shown.items()}
@@ -180,18 +181,22 @@ def _labels(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
 
 
 def _order(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
-    orders: dict[tuple[str, ...], list[str]] = {}
+    """Values that several runs tried one after the other, in the same order, without going back to any."""
+    orders: dict[tuple[str, ...], list[StudyRequest]] = {}
     for run in dict.fromkeys(r.run for r in requests):
-        order = tuple(dict.fromkeys(asked_of(r) for r in requests if r.run == run))
-        if len(order) > 2:
-            orders.setdefault(order, []).append(run)
-    for order, runs in orders.items():
+        own = [r for r in requests if r.run == run]
+        order = tuple(value for value, _ in itertools.groupby(own, asked_of))
+        if len(order) > 2 and len(set(order)) == len(order):
+            orders.setdefault(order, []).extend(own)
+    for order, own in orders.items():
+        runs = runs_of(own)
         if len(runs) > 1:
+            once = ", each value once" if len(own) == len(runs) * len(order) else ""
             yield Finding(
                 "order",
-                f"num_gpu was tried in the order {', '.join(order)}, each value once, in each of {len(runs)} runs: "
-                "what depends on the order (a loaded runner, a warm page cache) cannot be told from what depends on "
-                "the value",
+                f"num_gpu was tried in the order {', '.join(order)}{once}, in each of {len(runs)} runs: what depends "
+                "on the order (a loaded runner, a warm page cache) cannot be told from what depends on the value",
+                places(own),
             )
 
 

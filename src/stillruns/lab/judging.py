@@ -256,16 +256,25 @@ def _later_warnings(seen: Sequence[ObservedCell], verdicts: Sequence[TrialVerdic
 def observed(start: Opening, judged: Judged) -> tuple[ObservedCell, ...]:
     """The run's counted cells as hypotheses see them."""
     host, model, others = (start.body.get(name) for name in ("host", "model", "models"))
-    loaded = host.get("drivers") if isinstance(host, dict) else None
     where = observing.Where(
         host=str(host.get("cpu", "")) if isinstance(host, dict) else "",
         model=start.spec.model,
         model_sha256=str(model.get("sha256", "")) if isinstance(model, dict) else "",
         models={n: str(m.get("sha256")) for n, m in others.items()} if isinstance(others, dict) else {},
-        drivers={str(k): str(v) for k, v in loaded.items()} if isinstance(loaded, dict) else None,
+        drivers=_drivers(host, judged),
     )
     engines_of = {p.condition.backend_id: e for p in start.plans if (e := _engine_of(start, p)) is not None}
     return observing.cells(start.plans, judged.verdicts, judged.met, engines_of, where, judged.run)
+
+
+def _drivers(host: object, judged: Judged) -> dict[str, str] | None:
+    """The kernel drivers that were loaded when the run began; None where they were not recorded, or where trials were
+    made in another boot, which may have brought others."""
+    loaded = host.get("drivers") if isinstance(host, dict) else None
+    if not isinstance(host, dict) or not isinstance(loaded, dict):
+        return None
+    boots = {met.circumstances.boot for met in judged.met.values()}
+    return {str(k): str(v) for k, v in loaded.items()} if boots <= {str(host.get("boot_id"))} else None
 
 
 def _ground(start: Opening, run: str) -> distributions.Ground:
@@ -341,5 +350,8 @@ def newest_matrix(store: Store) -> str:
         if not record.body.get("form"):
             newest = record.run
     if not newest:
-        raise UsageError(f"the store {store.path} holds no run; start one with: stillruns demo")
+        raise UsageError(
+            f"the store {store.path} holds no experiment; start one with: stillruns demo (report --list lists what "
+            "it holds)"
+        )
     return newest
