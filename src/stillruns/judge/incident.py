@@ -180,7 +180,7 @@ def _named_target(pattern: CrashPattern | None, top: Trouble | None) -> str | No
 
 def _signal(group: Group, kernel: tuple[KernelEvent, ...]) -> str | None:
     for ending in group.deaths:
-        if ending.signal and ending.kind in ("signal", "exit"):
+        if ending.signal and ending.kind in ("signal", "exit", "oom"):
             return ending.signal
     for event in kernel:
         if event.kind is KernelEventKind.SEGFAULT:
@@ -203,7 +203,8 @@ def _outcome(
     """(outcome, the manner in one line)."""
     kinds = {e.kind for e in group.deaths}
     manner = "; ".join(dict.fromkeys(_manner(e) for e in group.deaths))[:300]
-    if any(e.kind is KernelEventKind.OOM_KILL for e in kernel) and signal in (None, "SIGKILL"):
+    killed = any(e.kind is KernelEventKind.OOM_KILL for e in kernel) or "oom" in kinds
+    if killed and signal in (None, "SIGKILL"):
         return OutcomeKind.OOM, manner or "killed by the kernel for want of memory"
     causes = [t for t in group.troubles if t.outcome in _CAUSES and t.rank >= _CAUSE_RANK]
     if causes and (top is None or top.outcome in _CAUSES or top.rank - causes[0].rank < 25):
@@ -216,7 +217,7 @@ def _outcome(
         return OutcomeKind.ABORT, manner  # the program said why it gave up, and abort() ends this way on Windows
     if signal is not None and signal != "SIGABRT":
         return OutcomeKind.CRASH, manner or f"crash:{signal}"
-    if signal == "SIGABRT" or kinds & {"assert", "terminate"}:
+    if signal == "SIGABRT" or kinds & {"assert", "terminate", "panic"}:
         return OutcomeKind.ABORT, manner
     if "timeout" in kinds:
         return OutcomeKind.HANG, manner
@@ -224,7 +225,7 @@ def _outcome(
         return OutcomeKind.WRONG_OUTPUT, "one character over and over"
     if top is not None:
         return top.outcome, manner or top.outcome.value
-    if kinds & {"panic", "exception", "exit", "eof", "http"}:
+    if kinds & {"exception", "exit", "eof", "http"}:
         return OutcomeKind.ERROR, manner
     return None, "the log ends in mid work"
 

@@ -15,12 +15,16 @@ NEAR_LINES = 200
 
 OURS = re.compile(r"llama|vllm|ggml|koboldcpp", re.IGNORECASE)
 """Process names that may be a model server."""
+_PYTHON = re.compile(r"^(?:python[\d.]*|pt_main_thread|ray::)")
+"""vLLM's and PyTorch's servers die under these names. Of such a process only the memory's end is told: many other
+programs have the same name."""
 
 SEVERE = (
     KernelEventKind.RING_TIMEOUT,
     KernelEventKind.PAGE_FAULT,
     KernelEventKind.GPU_RESET,
     KernelEventKind.FENCE_TIMEOUT,
+    KernelEventKind.GPU_HANG,
     KernelEventKind.RAS,
     KernelEventKind.XID,
 )
@@ -94,6 +98,8 @@ def leftover(events: Iterable[KernelEvent], used: set[str]) -> list[list[KernelE
 
 
 def _tells(event: KernelEvent) -> bool:
+    if event.kind is KernelEventKind.OOM_KILL and _PYTHON.match(event.process):
+        return True
     if event.kind in DEATHS:
         return bool(OURS.search(event.process))
     return event.kind in SEVERE

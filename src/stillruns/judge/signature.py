@@ -31,6 +31,7 @@ SYSTEM = (
     "_start",
     "main",
     "std::terminate",
+    "std::unexpected",
     "__cxxabiv1",
     "__cxa_throw",
     "__cxa_rethrow",

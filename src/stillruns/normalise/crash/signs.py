@@ -40,6 +40,17 @@ ANCHORS: tuple[str, ...] = (
     "Unhandled exception",
     "Fatal signal ",
     "xit code",
+    "zsh: ",
+    "egmentation fault",
+    "IOT instruction",
+    "abort ",
+    "illegal hardware instruction",
+    "bus error",
+    "floating point exception",
+    "-107374",
+    "32212254",
+    "OOM killer",
+    "oom-kill",
 )
 """A line that `read` recognises contains one of these."""
 
@@ -75,6 +86,16 @@ _GO = {
     "floating point exception": "SIGFPE",
     "killed": "SIGKILL",
 }
+_ZSH = {
+    "segmentation fault": "SIGSEGV",
+    "abort": "SIGABRT",
+    "IOT instruction": "SIGABRT",
+    "illegal hardware instruction": "SIGILL",
+    "bus error": "SIGBUS",
+    "floating point exception": "SIGFPE",
+    "killed": "SIGKILL",
+}
+"""zsh has its own words; `IOT instruction` is the older name of the signal that abort() raises."""
 _NUMBERS = {4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
 _NUMBERS |= {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 13: "SIGPIPE", 15: "SIGTERM"}
 _STATUS = {128 + n: _NUMBERS[n] for n in (4, 6, 7, 8, 9, 11)}
@@ -115,6 +136,21 @@ def _status(match: re.Match[str]) -> Sign | None:
     return Sign("exit", _STATUS.get(status), status)
 
 
+def _named(match: re.Match[str]) -> Sign | None:
+    """A number that is one of Windows' codes, wherever it stands: none of them is a likely number of anything else."""
+    sign = _status(match)
+    return sign if sign is not None and sign.kind == "signal" else None
+
+
+def _zsh(match: re.Match[str]) -> Sign:
+    pid = match["pid"]
+    return Sign("signal", _ZSH[match["what"]], pid=int(pid) if pid else None)
+
+
+def _unit_oom(match: re.Match[str]) -> Sign:
+    return Sign("oom", "SIGKILL", unit=match["unit"])
+
+
 def _windows(match: re.Match[str]) -> Sign | None:
     known = WINDOWS.get(int(match["code"], 16))
     return Sign("signal", known[0], what=known[1]) if known else None
@@ -153,6 +189,15 @@ _FORMS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Sign | None]
         _shell,
     ),
     (
+        "",
+        re.compile(
+            r"^(?:zsh: |\[\d{1,4}\] {1,4}[+-]? {0,4}(?P<pid>\d{1,10}) )"
+            r"(?P<what>segmentation fault|abort|IOT instruction|illegal hardware instruction|bus error|"
+            r"floating point exception|killed)(?= |$)"
+        ),
+        _zsh,
+    ),
+    (
         "SIG",
         re.compile(r"^(?P<signal>SIG[A-Z]{2,8}): (?P<what>[a-z ]{3,40})"),
         lambda m: Sign("signal", m["signal"]),
@@ -179,7 +224,10 @@ _FORMS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Sign | None]
         ),
         _status,
     ),
-    ("xit code", re.compile(r"\(Exit code: (?P<status>\d{18,20})\)"), _status),
+    ("xit code", re.compile(r"\(Exit code: (?P<status>\d{18,20}|-?\d{1,10})\)"), _status),
+    ("107374", re.compile(r"(?<![\d.])(?P<status>-107374\d{4})(?![\d.])"), _named),
+    ("32212254", re.compile(r"(?<![\d.])(?P<status>32212254\d{2})(?![\d.])"), _named),
+    ("-529697949", re.compile(r"(?<![\d.])(?P<status>-529697949)(?![\d.])"), _named),
     (
         "status: ",
         re.compile(r"^\s{0,20}Run #\d{1,4} status: (?P<status>-?\d{1,11})$"),
@@ -192,6 +240,16 @@ _FORMS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Sign | None]
             r" status=(?P<status>\S{1,24})"
         ),
         _systemd,
+    ),
+    (
+        "OOM killer",
+        re.compile(r"(?P<unit>\S{1,200}\.service): A process of this unit has been killed by the OOM killer"),
+        _unit_oom,
+    ),
+    (
+        "oom-kill",
+        re.compile(r"(?P<unit>\S{1,200}\.service): Failed with result 'oom-kill'"),
+        _unit_oom,
     ),
     (
         "core",

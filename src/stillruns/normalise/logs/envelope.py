@@ -26,6 +26,11 @@ _STAMP = re.compile(r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,9}Z) ")
 _COMPOSE = re.compile(r"(?P<unit>[A-Za-z][\w.-]{0,100})[ ]{1,40}\| ?")
 _NO_CONTAINER = ("INFO", "WARN", "ERROR", "DEBUG", "load_model", "main", "slot", "srv")
 _RING = re.compile(r"\[ {0,6}(?P<at>\d{1,9}\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ")
+_BARE = re.compile(
+    r" {0,20}(?=(?:i915|xe|amdgpu|nouveau) [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: |NVRM: )|"
+    r"(?=(?:Out of memory: |Memory cgroup out of memory: )Killed process \d)"
+)
+"""Lines of the kernel whose time was cut off when they were pasted: a driver and its PCI address begin no other line."""
 _KERNEL = re.compile(r"kernel: (?:\[ {0,6}\d{1,9}\.\d{6}\] )?")
 
 KERNEL = "kernel"
@@ -46,6 +51,10 @@ class Opened(NamedTuple):
 def open_line(text: str) -> Opened:
     """The line without what the transport added. Never fails, in bounded time."""
     first = text[:1]
+    if first in " aixnNOM":
+        bare = _BARE.match(text)
+        if bare:
+            return Opened(text[bare.end() :], KERNEL, None, "", True)
     if text.startswith(("[drm ERROR :", "drmn0: ", "drmn1: ")):
         return Opened(text, KERNEL, None, "", True)  # FreeBSD's drm-kmod, as dmesg prints it
     if first == "[":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 
 from stillruns.model.backend import backend_of_device
@@ -9,6 +10,9 @@ from stillruns.model.evidence import Ref
 from stillruns.model.server_facts import Event, SeenDevice
 
 _MAX_DEVICES = 256
+_AMD = re.compile(r"(?:AMD|Radeon|gfx[0-9a-f]{3,4}\b)")
+_RADV_TARGET = re.compile(r"\(RADV (GFX\d{3,4})\)")
+"""RADV names chips by code name up to RDNA 2, and by their target from then on."""
 
 
 @dataclass
@@ -36,6 +40,8 @@ class SeenDevices:
     def cuda(self, event: Event) -> None:
         """`  Device 0: AMD Radeon RX Vega, gfx900:xnack- (0x900), ...` or `..., compute capability 6.1`"""
         target = event.fields["target"]
+        if _AMD.match(event.fields["description"]):
+            self.kind = "ROCm"  # the line above, which says so, may be missing; NVIDIA's names never begin like this
         if target.startswith("compute capability "):
             # ROCm builds of 2024 print the gfx version as a compute capability: no target can be read from that.
             target = (
@@ -46,7 +52,9 @@ class SeenDevices:
 
     def vulkan(self, event: Event) -> None:
         """`ggml_vulkan: 0 = AMD Radeon RX Vega (RADV VEGA10) (radv) | uma: 0 | ...`"""
-        self._add(f"Vulkan{event.fields.get('index', '0')}", event.fields["description"], event.ref)
+        printed = _RADV_TARGET.search(event.fields["description"])
+        target = printed[1].lower() if printed else None
+        self._add(f"Vulkan{event.fields.get('index', '0')}", event.fields["description"], event.ref, target)
 
     def listed(self, event: Event) -> None:
         """`  - Vulkan0 : NVIDIA H200 (143771 MiB, 143139 MiB free)`"""
