@@ -50,12 +50,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=["overhead", "memory", "autopsy", "start-up", "sequential"])
     parser.add_argument("--pairs", type=int, default=12, help="pairs of a bare and a supervised trial")
+    parser.add_argument(
+        "--backend", default="cpu", help="where the overhead part's servers compute: cpu, cuda, vulkan"
+    )
     parser.add_argument("--trials", type=int, default=10_000, help="trials in the store for the memory part")
     asked = parser.parse_args()
     print(f"{os.uname().machine}, {os.cpu_count()} processors, load average {os.getloadavg()[0]:.2f}")
     with tempfile.TemporaryDirectory(prefix="stillruns-bench-") as folder:
         if "overhead" in asked.parts:
-            overhead(Path(folder) / "overhead", asked.pairs)
+            overhead(Path(folder) / "overhead", asked.pairs, Backend(asked.backend))
         if "autopsy" in asked.parts:
             bench_autopsy.measure()
         if "memory" in asked.parts:
@@ -70,15 +73,15 @@ SHORT, LONG = "synth:llama?layers=4", "synth:llama?layers=16&embd=512&ff=1536&he
 """A trial of about 0.1 s, and one of about 2 s."""
 
 
-def experiment(predict: int, model: str = SHORT) -> Spec:
-    """One cpu cell of a synthetic model; model and `predict` set how long a trial takes."""
+def experiment(predict: int, model: str = SHORT, backend: Backend = Backend.CPU) -> Spec:
+    """One cell of a synthetic model; model and `predict` set how long a trial takes."""
     return spec_file.freeze(
         Spec(
             name="bench",
             question="",
             model=model,
             prompt="one two three",
-            backends=(BackendSpec(id="cpu", backend=Backend.CPU),),
+            backends=(BackendSpec(id=backend.value, backend=backend),),
             gpu_layers=("all",),
             predict=predict,
             context=2048,
@@ -88,9 +91,9 @@ def experiment(predict: int, model: str = SHORT) -> Spec:
     )
 
 
-def plan_of(store: Store, predict: int, model: str = SHORT) -> TrialPlan:
+def plan_of(store: Store, predict: int, model: str = SHORT, backend: Backend = Backend.CPU) -> TrialPlan:
     """The plan of that cell's trial."""
-    prepared = preparing.prepare(experiment(predict, model), store, Silent())
+    prepared = preparing.prepare(experiment(predict, model, backend), store, Silent())
     cell = prepared.plans[0]
     engine = prepared.engine_of(cell.condition)
     assert engine is not None
@@ -106,11 +109,11 @@ def plan_of(store: Store, predict: int, model: str = SHORT) -> TrialPlan:
     )
 
 
-def overhead(folder: Path, pairs: int) -> None:
+def overhead(folder: Path, pairs: int, backend: Backend) -> None:
     """Bare and supervised trials in turn, at two lengths."""
     with open_store(folder) as store, store.writer() as writer:
         for predict, model in ((16, SHORT), (160, LONG)):
-            plan = plan_of(store, predict, model)
+            plan = plan_of(store, predict, model, backend)
             bare(plan)
             plain, held = [], []
             for number in range(pairs):

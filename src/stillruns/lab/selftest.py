@@ -51,7 +51,7 @@ def run(
     skipped = _skipped(backend, kinds, phases)
     base = prepare(_spec(side), store, progress, environ)
     logs = store.cache_dir("fault-logs")
-    prepared = _with_faults(base, chosen, shim, logs)
+    prepared = _with_faults(base, chosen, shim, logs, side.backend)
     result = running.run(prepared, store, progress, new=True)
     verdicts = {v.cell: v for v in result.verdicts}
     records = {str(r.body["trial"]): r.body["record"] for r in store.records(run=result.run, kind="trial_ended")}
@@ -129,7 +129,9 @@ def _spec(side: BackendSpec) -> Spec:
     )
 
 
-def _with_faults(base: Prepared, chosen: Sequence[Fault], shim: Path, logs: Path) -> Prepared:
+def _with_faults(
+    base: Prepared, chosen: Sequence[Fault], shim: Path, logs: Path, backend: Backend | None
+) -> Prepared:
     """The reference stays clean, and so does the first cell, a control, which therefore is the one that warms the
     shader cache; each fault is a cell of its own."""
     references = [p for p in base.plans if p.is_reference]
@@ -138,7 +140,8 @@ def _with_faults(base: Prepared, chosen: Sequence[Fault], shim: Path, logs: Path
     for fault in chosen:
         log = _log(logs, fault)
         log.unlink(missing_ok=True)
-        env = {**healthy.condition.env, **faults.environment(fault.id, shim, log=log)}
+        device = backend in (Backend.CUDA, Backend.ROCM)
+        env = {**healthy.condition.env, **faults.environment(fault.id, shim, log=log, device=device)}
         condition = dataclasses.replace(healthy.condition, env=env)
         plans.append(dataclasses.replace(healthy, id=fault.id, condition=condition))
     return dataclasses.replace(base, plans=tuple(plans))

@@ -100,3 +100,29 @@ def test_environment() -> None:
     assert env == {"LD_PRELOAD": "/x/libstillruns_fault.so:/y.so", "STILLRUNS_FAULT": "load:segv"}
     with pytest.raises(EnvironmentLacks, match="without spaces"):
         faults.environment("load:segv", Path("/a folder/x.so"))
+
+
+@pytest.mark.parametrize(("library", "call"), [("libcudart.so.13", "cudaMalloc"), ("libamdhip64.so.6", "hipMalloc")])
+def test_stands_in_front_of_a_gpu_runtime(library: str, call: str, shim: Path, tmp_path: Path) -> None:
+    """The Nth allocation that a library opened at run time asks of its GPU runtime is refused, the others are done:
+    a ggml backend is such a library, and its runtime is in nobody's global scope."""
+    compiler = build._compiler(None)
+    (tmp_path / "runtime.c").write_text(f"int {call}(void **p, unsigned long n) {{ *p = (void *)n; return 0; }}\n")
+    (tmp_path / "backend.c").write_text(
+        f"int {call}(void **, unsigned long);\nint ask(void) {{ void *p; return {call}(&p, 64); }}\n"
+    )
+    (tmp_path / "program.c").write_text(
+        "#include <dlfcn.h>\n#include <stdio.h>\nint main(int n, char **v) {\n"
+        '  int (*ask)(void) = (int (*)(void))dlsym(dlopen(v[n - 1], RTLD_LAZY | RTLD_LOCAL), "ask");\n'
+        '  for (int i = 0; i < 3; i++) printf("%d ", ask());\n}\n'
+    )
+    shared = [compiler, "-shared", "-fPIC"]
+    for argv in (
+        [*shared, f"-Wl,-soname,{library}", "-o", library, "runtime.c"],
+        [*shared, "-Wl,-rpath,$ORIGIN", "-o", "backend.so", "backend.c", library],
+        [compiler, "-o", "program", "program.c", "-ldl"],
+    ):
+        subprocess.run(argv, cwd=tmp_path, check=True, timeout=120)
+    env = {**os.environ, **faults.environment(f"symbol={call}:oom:2", shim)}
+    done = subprocess.run([tmp_path / "program", tmp_path / "backend.so"], env=env, capture_output=True, text=True)
+    assert (done.stdout.split(), done.returncode) == (["0", "2", "0"], 0), done.stderr

@@ -2,7 +2,7 @@
  *
  * Preloaded (LD_PRELOAD) into the server and all that starts it; in a process that has none of the symbols below it
  * does nothing. It stands in front of exported functions of libllama, libggml-base, libvulkan (through the proc-addr
- * functions) and of posix_memalign, follows the server's life by their order, and strikes once.
+ * functions), the allocators of libcudart and libamdhip64, and posix_memalign, follows the server's life by their order, and strikes once.
  *
  *   STILLRUNS_FAULT=PHASE:KIND[:N]        at the Nth arrival (from 1) in the phase
  *   STILLRUNS_FAULT=symbol=NAME:KIND:N    at the Nth call of one of `functions` (oom and device_lost: it refuses)
@@ -10,6 +10,7 @@
  *                                         unset: not a word anywhere, so that nobody can read the cause off the log
  *   STILLRUNS_FAULT_TRACE=1               also append every arrival and every call
  *   STILLRUNS_FAULT_FLOOD_MB=200          how much `flood` writes to stderr
+ *   STILLRUNS_FAULT_MEMORY=device         `oom` refuses a device's memory only (a Vulkan device is noticed without it)
  *
  * Phases and where they strike:
  *   init      llama_backend_init, before the server says anything about devices
@@ -66,7 +67,7 @@ static _Thread_local bool due;         /* this arrival is the wanted one, and it
 static _Thread_local bool reserving;   /* within ggml_backend_sched_reserve */
 static _Thread_local bool allocating;  /* within ggml_backend_buft_alloc_buffer */
 static _Thread_local bool exhausted;   /* memory was refused once in this arrival, and is to its end */
-static atomic_bool device_made;        /* a Vulkan device exists: its memory is what runs out */
+static atomic_bool device_made;        /* a device is in use: its memory is what runs out */
 
 /* ---- what was asked ------------------------------------------------------------------------------------------- */
 
@@ -100,6 +101,8 @@ static const char *const functions[] = {
     "vkCreateComputePipelines",
     "vkQueueSubmit",
     "vkWaitForFences",
+    "cudaMalloc",
+    "hipMalloc",
     NULL,
 };
 
@@ -113,6 +116,8 @@ static enum kind kind_of(const char *name) {
 __attribute__((constructor)) static void read_environment(void) {
     const char *text = getenv("STILLRUNS_FAULT");
     const char *trace = getenv("STILLRUNS_FAULT_TRACE");
+    const char *memory = getenv("STILLRUNS_FAULT_MEMORY");
+    device_made = memory && !strcmp(memory, "device");
     tracing = trace && *trace && strcmp(trace, "0");
     if (!text || !*text) return;
     char copy[160];
@@ -294,7 +299,9 @@ static void lower(bool **flag) { **flag = false; }
 
 static void *real(const char *name) {
     static const char *const libraries[] = {"libggml-base.so.0", "libggml-base.so", "libllama.so.0",
-                                            "libllama.so",       "libvulkan.so.1",  NULL};
+                                            "libllama.so",       "libvulkan.so.1",  "libcudart.so.11.0",
+                                            "libcudart.so.12",   "libcudart.so.13", "libamdhip64.so.5",
+                                            "libamdhip64.so.6",  "libamdhip64.so.7", NULL};
     void *found = dlsym(RTLD_NEXT, name);
     for (int i = 0; !found && libraries[i]; i++) { /* a backend that was opened by dlopen is not in the global scope */
         void *library = dlopen(libraries[i], RTLD_NOLOAD | RTLD_LAZY);
@@ -507,6 +514,18 @@ int posix_memalign(void **result, size_t alignment, size_t size) {
     if (!r) r = (int (*)(void **, size_t, size_t))real("posix_memalign");
     if (allocating && (at_symbol("posix_memalign", &calls) || refuses_memory("posix_memalign", false))) return ENOMEM;
     return r(result, alignment, size);
+}
+
+/* ---- CUDA and HIP: the runtime libraries' allocators, where they are linked as libraries of their own --------------- */
+
+int cudaMalloc(void **result, size_t size) {
+    FRONT(int, cudaMalloc, (void **, size_t));
+    return refused || refuses_memory("cudaMalloc", true) ? 2 /* cudaErrorMemoryAllocation */ : r(result, size);
+}
+
+int hipMalloc(void **result, size_t size) {
+    FRONT(int, hipMalloc, (void **, size_t));
+    return refused || refuses_memory("hipMalloc", true) ? 2 /* hipErrorOutOfMemory */ : r(result, size);
 }
 
 /* ---- Vulkan: handed out by vkGetInstanceProcAddr and vkGetDeviceProcAddr ------------------------------------------ */

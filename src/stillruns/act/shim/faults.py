@@ -83,13 +83,13 @@ _HARMLESS: dict[str, tuple[str, int]] = {
 }
 _OOM: dict[Phase, tuple[str, tuple[str, ...], int | None]] = {
     Phase.LOAD: (
-        "refuses the memory for weights: vkAllocateMemory, or posix_memalign, or the mapped file as a buffer",
+        "refuses the memory for weights: vkAllocateMemory, cudaMalloc, posix_memalign or the mapped file as a buffer",
         ("exit 1",),
         None,
     ),
     # b10068 goes on without a context and dies in llama_context::n_ctx: the cause is still memory
     Phase.RESERVE: (
-        "refuses the memory for compute buffers: vkAllocateMemory or posix_memalign",
+        "refuses the memory for compute buffers: vkAllocateMemory, cudaMalloc or posix_memalign",
         ("exit 1", "SIGSEGV"),
         None,
     ),
@@ -166,15 +166,20 @@ no harm (flood, fork) says nothing: the trial is ok. The judged phase of a wrong
 only a comparison of tokens can tell."""
 
 
-def environment(fault: str, shim: Path, *, log: Path | None = None, preload: str = "") -> dict[str, str]:
+def environment(
+    fault: str, shim: Path, *, log: Path | None = None, preload: str = "", device: bool = False
+) -> dict[str, str]:
     """What the server's environment needs for `fault` (`decode:segv`, `decode:segv:5`, `symbol=NAME:KIND:N`).
 
     `shim` is what build.build returned, `preload` what LD_PRELOAD holds already, `log` where the library notes that
-    it struck (never shown to whoever judges). EnvironmentLacks when LD_PRELOAD cannot hold the path.
+    it struck (never shown to whoever judges), `device` says that the memory to refuse is a device's. EnvironmentLacks
+    when LD_PRELOAD cannot hold the path.
     """
     if any(separator in str(shim) for separator in " :"):
         raise EnvironmentLacks(f"LD_PRELOAD cannot hold the path {shim}: use a folder without spaces and colons")
     env = {"LD_PRELOAD": f"{shim}:{preload}" if preload else str(shim), "STILLRUNS_FAULT": fault}
+    if device:
+        env["STILLRUNS_FAULT_MEMORY"] = "device"
     if log is not None:
         env["STILLRUNS_FAULT_LOG"] = str(log)
     return env
