@@ -33,7 +33,10 @@ _CAUSES = (OutcomeKind.OOM, OutcomeKind.DEVICE_LOST, OutcomeKind.HANG)
 _CAUSE_RANK = 70
 _KEY_RANK = 60
 _MAX_EVIDENCE = 12
-_FAIL_FAST = "0xc0000409"
+_GIVES_UP = ("0xc0000409", "0xe06d7363")
+"""How abort() and a C++ exception that nothing catches end a process on Windows."""
+_GIVEN_UP = (OutcomeKind.ABORT, OutcomeKind.ERROR)
+_SAID_RANK = 40
 _STARTING = (Phase.DISCOVER, Phase.INIT)
 _COMPUTING = (
     *("gpu-illegal-access", "gpu-launch-failure", "gpu-capture", "gpu-cublas", "gpu-op-failed"),
@@ -72,7 +75,7 @@ def judge(
             used |= {event.ref for event in kernel}
             incidents.append(_incident(server, group, kernel, known, index))
         notes += [_survived(server, group, known) for group in survived]
-    for run in leftover(events, used):
+    for run in leftover(events, used, not servers):
         incidents.append(kernel_only(run))
     return tuple(incidents), tuple(notes)
 
@@ -87,6 +90,8 @@ def _quiet(server: ServerLog) -> list[Group]:
     elif server.last_phase in _BUSY and server.runtime in (Runtime.OLLAMA, Runtime.VLLM) and not server.clean_end:
         last = server.phases[-1].last
         if any(line_of(r.last) > line_of(last) for r in server.requests):
+            return []
+        if any(note.kind == "excerpt" for note in server.notes):
             return []
         text = dict(server.texts).get(last, f"the log ends in {server.last_phase.value}")
         group.add(line_of(last), Ending("cut", last, text, phase=server.last_phase, phase_ref=last))
@@ -213,7 +218,7 @@ def _outcome(
             return best.outcome, manner or best.outcome.value.replace("_", " ")
     if "fallback" in kinds and signal is None:
         return OutcomeKind.OK, "silent CPU fallback: the GPU that was there did nothing"
-    if signal == _FAIL_FAST and top is not None and top.outcome is OutcomeKind.ABORT and top.rank >= _KEY_RANK:
+    if signal in _GIVES_UP and top is not None and top.outcome in _GIVEN_UP and top.rank >= _SAID_RANK:
         return OutcomeKind.ABORT, manner  # the program said why it gave up, and abort() ends this way on Windows
     if signal is not None and signal != "SIGABRT":
         return OutcomeKind.CRASH, manner or f"crash:{signal}"

@@ -237,6 +237,8 @@ def context(
     found = list(parts)
     if signal in ("SIGILL", "0xc000001d"):
         found = [Component.HOST_CPU, Component.CONFIGURATION]
+    if signal == "SIGKILL" and (top is None or top.rank < 60):
+        found = [Component.CONFIGURATION]  # somebody killed it: the kernel for its memory, or a supervisor
     if signal in ("0xc0000135", "0xc0000142") and found == [Component.UNKNOWN]:
         found = [Component.CONFIGURATION]  # Windows did not find, or could not start, a DLL of the program
     if server.runtime is Runtime.OLLAMA:

@@ -142,9 +142,10 @@ class Ending:
     """A line that says that a process (or a request) ended badly.
 
     `kind` is `signal`, `exit`, `terminate`, `assert`, `panic`, `exception`, `timeout`, `eof`, `http`,
-    `oom` (killed for want of memory, as systemd says) or `cut` (the log ends in mid work). `signal` is a name such as `SIGSEGV`. `phase` is where the server was by the lines before
-    (UNKNOWN when they do not tell); `phase_ref` the line that tells. `runner` and `request` are ids, or None.
-    `secondary` marks what only follows from an earlier ending (a 500 after the runner's death).
+    `oom` (killed for want of memory, as systemd says) or `cut` (the log ends in mid work). `signal` is a name such as
+    `SIGSEGV`. `phase` is where the server was by the lines before (UNKNOWN when they do not tell); `phase_ref` the
+    line that tells. `runner` and `request` are ids, or None. `secondary` marks what only follows from an earlier
+    ending (a 500 after the runner's death).
     """
 
     kind: str

@@ -48,7 +48,7 @@ ANCHORS: tuple[str, ...] = (
     "bus error",
     "floating point exception",
     "-107374",
-    "32212254",
+    "322122",
     "OOM killer",
     "oom-kill",
 )
@@ -137,7 +137,7 @@ def _status(match: re.Match[str]) -> Sign | None:
 
 
 def _named(match: re.Match[str]) -> Sign | None:
-    """A number that is one of Windows' codes, wherever it stands: none of them is a likely number of anything else."""
+    """A number that is one of Windows' codes, wherever it stands: none is a likely number of anything else."""
     sign = _status(match)
     return sign if sign is not None and sign.kind == "signal" else None
 
@@ -226,7 +226,7 @@ _FORMS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Sign | None]
     ),
     ("xit code", re.compile(r"\(Exit code: (?P<status>\d{18,20}|-?\d{1,10})\)"), _status),
     ("107374", re.compile(r"(?<![\d.])(?P<status>-107374\d{4})(?![\d.])"), _named),
-    ("32212254", re.compile(r"(?<![\d.])(?P<status>32212254\d{2})(?![\d.])"), _named),
+    ("322122", re.compile(r"(?<![\d.])(?P<status>322122\d{4})(?![\d.])"), _named),
     ("-529697949", re.compile(r"(?<![\d.])(?P<status>-529697949)(?![\d.])"), _named),
     (
         "status: ",

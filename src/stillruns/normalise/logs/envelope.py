@@ -30,7 +30,7 @@ _BARE = re.compile(
     r" {0,20}(?=(?:i915|xe|amdgpu|nouveau) [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: |NVRM: )|"
     r"(?=(?:Out of memory: |Memory cgroup out of memory: )Killed process \d)"
 )
-"""Lines of the kernel whose time was cut off when they were pasted: a driver and its PCI address begin no other line."""
+"""Lines of the kernel that were pasted without their time: no other line begins with a driver and a PCI address."""
 _KERNEL = re.compile(r"kernel: (?:\[ {0,6}\d{1,9}\.\d{6}\] )?")
 
 KERNEL = "kernel"

@@ -53,7 +53,10 @@ _FORMS: tuple[tuple[KernelEventKind, str, re.Pattern[str]], ...] = (
     (
         _K.GPU_HANG,
         "due to GPU hang",
-        re.compile(r"\b(?P<process>[\w.:/-]{1,32})\[(?P<pid>\d{0,10})\w{0,10}\] (?P<what>context reset) due to GPU hang"),
+        re.compile(
+            r"\b(?P<process>[\w.:/-]{1,32})\[(?P<pid>\d{0,10})\w{0,10}\] "
+            r"(?P<what>context reset) due to GPU hang"
+        ),
     ),
     (
         _K.GPU_HANG,
@@ -66,7 +69,10 @@ _FORMS: tuple[tuple[KernelEventKind, str, re.Pattern[str]], ...] = (
     (
         _K.GPU_RESET,
         "eset",
-        re.compile(r"(?P<what>Engine reset: engine_class=\w{1,8}|Resetting (?:chip|[a-z]{2,4}\d{1,2}) (?:for|after) .{1,60})"),
+        re.compile(
+            r"(?P<what>Engine reset: engine_class=\w{1,8}|"
+            r"Resetting (?:chip|[a-z]{2,4}\d{1,2}) (?:for|after) .{1,60})"
+        ),
     ),
     (
         _K.GPU_RESET,
@@ -119,7 +125,13 @@ _FORMS: tuple[tuple[KernelEventKind, str, re.Pattern[str]], ...] = (
         ),
     ),
 )
-ANCHORS: tuple[str, ...] = (*dict.fromkeys(anchor for _, anchor, _ in _FORMS if len(anchor) > 6), "amdgpu", "NVRM", "i915", "xe 0000")
+ANCHORS: tuple[str, ...] = (
+    *dict.fromkeys(anchor for _, anchor, _ in _FORMS if len(anchor) > 6),
+    "amdgpu",
+    "NVRM",
+    "i915",
+    "xe 0000",
+)
 """Every line of an event contains one of these (short anchors are covered by the drivers' names)."""
 
 _DEVICE = re.compile(r"\b(?P<device>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b")

@@ -56,6 +56,10 @@ class SeenDevices:
         target = printed[1].lower() if printed else None
         self._add(f"Vulkan{event.fields.get('index', '0')}", event.fields["description"], event.ref, target)
 
+    def metal(self, event: Event) -> None:
+        """`ggml_metal_init: picking default device: Apple M4 Max`"""
+        self._add("Metal", event.fields["description"], event.ref)
+
     def listed(self, event: Event) -> None:
         """`  - Vulkan0 : NVIDIA H200 (143771 MiB, 143139 MiB free)`"""
         self._add(event.fields["device"], event.fields["description"], event.ref)

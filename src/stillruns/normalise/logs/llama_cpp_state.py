@@ -375,6 +375,7 @@ _HANDLERS: dict[str, Callable[[State, Event], object]] = {
     "reserve_retry": _reserve_retry,
     "no_gpu": _no_gpu,
     "devices_found": lambda state, event: state.seen.found(event),
+    "metal_device": lambda state, event: state.seen.metal(event),
     "devices_none": lambda state, event: state.seen.found(event),
     "cuda_device": lambda state, event: state.seen.cuda(event),
     "vulkan_device": lambda state, event: state.seen.vulkan(event),

@@ -8,6 +8,7 @@ from stillruns.model.backend import Backend, backend_of_device
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Event
 from stillruns.model.server_log import LoadedBackend, LogDevice
+from stillruns.normalise.crash import signs
 from stillruns.normalise.logs import slog
 from stillruns.normalise.logs.ollama_requests import PATHS, Served, assign, seconds, times
 from stillruns.normalise.logs.ollama_runner import arguments
@@ -100,7 +101,9 @@ def _discovery_failed(state: OllamaState, event: Event) -> None:
             event.ref,
         )
     else:
-        state.note("discovery", "a probe of the GPUs failed: devices that it was to find may be missing", event.ref)
+        sign = signs.read(event.text)
+        how = f"crashed with {sign.signal}" if sign is not None and sign.signal else "failed"
+        state.note("discovery", f"a probe of the GPUs {how}: devices that it was to find may be missing", event.ref)
 
 
 def _runner_start(state: OllamaState, event: Event) -> None:

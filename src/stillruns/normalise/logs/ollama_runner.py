@@ -86,6 +86,8 @@ class Load:
     died_line: int = 0
     covered: int = 0
     alone: bool = False
+    headless: bool = False
+    """Its start lies before the log."""
 
     def ask(self, layers: int, ref: Ref) -> None:
         """`num_gpu` as the server prints it: negative means that the server decides."""

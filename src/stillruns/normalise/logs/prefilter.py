@@ -61,6 +61,7 @@ DEATHS: tuple[str, ...] = (
     "Fatal signal ",
     "ggml_print_backtrace",
     "ggml_uncaught_exception",
+    "ggml_cuda_error",
     "ggml_abort",
 )
 """After one of these every line is delivered for a while."""
@@ -81,7 +82,7 @@ OTHERS: tuple[str, ...] = (
     "floating point exception",
     "bus error",
     "-107374",
-    "32212254",
+    "322122",
     "fallen off the bus",
     "] abort",
     "goroutine ",

@@ -48,6 +48,8 @@ _LLAMA_START = re.compile(
 )
 OURS = re.compile(r"llama|vllm|ggml|koboldcpp", re.IGNORECASE)
 """Names of units, containers and processes that may be a model server."""
+_SPOKEN = re.compile(r"\bggml_|\bllama_|/ggml\b|/ggml-")
+"""Errors that only ggml and llama.cpp print."""
 _CHILD = 'msg="starting llama-server"'
 
 RUNTIMES: tuple[Runtime, ...] = (Runtime.OLLAMA, Runtime.VLLM, Runtime.LLAMA_CPP)
@@ -237,7 +239,8 @@ def _empty(server: ServerLog) -> bool:
     if server.runtime in (Runtime.LLAMA_CPP, Runtime.OLLAMA):
         return False  # it spoke in its own words
     if server.name and server.runtime is Runtime.UNKNOWN and not OURS.search(server.name):
-        return not (server.runners or server.devices or server.phases or server.backends_loaded)
+        spoke = any(_SPOKEN.search(trouble.text) for trouble in server.troubles)
+        return not (spoke or server.runners or server.devices or server.phases or server.backends_loaded)
     return not (
         server.runners
         or server.requests
