@@ -95,6 +95,7 @@ _ZSH = {
     "floating point exception": "SIGFPE",
     "killed": "SIGKILL",
 }
+_ZSH_WORDS = rf"(?P<what>{'|'.join(_ZSH)})(?= |$)"
 """zsh has its own words; `IOT instruction` is the older name of the signal that abort() raises."""
 _NUMBERS = {4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
 _NUMBERS |= {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 13: "SIGPIPE", 15: "SIGTERM"}
@@ -143,7 +144,7 @@ def _named(match: re.Match[str]) -> Sign | None:
 
 
 def _zsh(match: re.Match[str]) -> Sign:
-    pid = match["pid"]
+    pid = match.groupdict().get("pid")
     return Sign("signal", _ZSH[match["what"]], pid=int(pid) if pid else None)
 
 
@@ -188,15 +189,8 @@ _FORMS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Sign | None]
         ),
         _shell,
     ),
-    (
-        "",
-        re.compile(
-            r"^(?:zsh: |\[\d{1,4}\] {1,4}[+-]? {0,4}(?P<pid>\d{1,10}) )"
-            r"(?P<what>segmentation fault|abort|IOT instruction|illegal hardware instruction|bus error|"
-            r"floating point exception|killed)(?= |$)"
-        ),
-        _zsh,
-    ),
+    ("zsh: ", re.compile(rf"^zsh: {_ZSH_WORDS}"), _zsh),
+    ("] ", re.compile(rf"^\[\d{{1,4}}\] {{1,4}}[+-]? {{0,4}}(?P<pid>\d{{1,10}}) {_ZSH_WORDS}"), _zsh),
     (
         "SIG",
         re.compile(r"^(?P<signal>SIG[A-Z]{2,8}): (?P<what>[a-z ]{3,40})"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from stillruns.model.backend import Backend, backend_of_device
@@ -28,10 +29,21 @@ _FLAGS = {
     "-np": "parallel",
     "--flash-attn": "flash_attention",
 }
+_BUILT_FOR = re.compile(
+    r"[/\\](?P<kind>cpu|cuda|rocm|metal)(?:[_v][\w.]{0,20})?[/\\]{1,2}(?:ollama_llama_server|(?:lib)?ext_server)"
+)
+"""Ollama to 0.5 had one runner for each backend, in a folder of that name."""
 _SWITCHES = ("--flash-attn", "--ollama-engine", "--no-mmap", "--mlock", "--verbose")
 SHOWN = ("context", "batch", "ubatch", "flash_attention", "threads", "parallel", "device_free", "device_bus")
 """Settings that a runner shows, by the names of model.server_log.Runner; `device_free` is the memory that the server
 saw free on the device before the load, `device_bus` the only device on the bus that it asked."""
+
+
+def built_for(path: str) -> Backend:
+    """The backend in the path of a runner (to 0.5) or of a library (to 0.1.31): `runners/cpu_avx2/...`. UNKNOWN for
+    every other path."""
+    found = _BUILT_FOR.search(path)
+    return Backend(found["kind"]) if found else Backend.UNKNOWN
 
 
 def arguments(command: str) -> dict[str, str]:
@@ -88,6 +100,8 @@ class Load:
     alone: bool = False
     headless: bool = False
     """Its start lies before the log."""
+    cpu_only: bool = False
+    """Its path says that it was built for the CPU."""
 
     def ask(self, layers: int, ref: Ref) -> None:
         """`num_gpu` as the server prints it: negative means that the server decides."""
@@ -117,7 +131,7 @@ class Load:
     def backends(self) -> tuple[Backend, ...]:
         """Where its weights went: by its buffer lines, else by the only GPU library that it loaded."""
         applied = self.applied()[0]
-        if applied == 0:
+        if applied == 0 or self.cpu_only:
             return (Backend.CPU,)
         placed = [name for name, _ in self.weights]
         placed += [buffer.device for buffer in self.llama.load.buffers if buffer.purpose == "model"]
