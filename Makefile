@@ -2,7 +2,7 @@
 #   make demo    the main job on what this machine has
 #   make test    lint, types, and all tests (what CI runs)
 # Others: test-fast (without the slow ones), test-real (big downloads), lint, format, bench, fault-matrix (rewrites
-# docs/fault-matrix.md), clean. PYTHON=/path/to/python3 picks another interpreter (3.10 or newer), PYTEST_ARGS="-k
+# docs/fault-matrix.md), fuzz, clean. PYTHON=/path/to/python3 picks another interpreter (3.10 or newer), PYTEST_ARGS="-k
 # redact" narrows the tests.
 
 PYTHON ?= python3
@@ -65,6 +65,12 @@ fault-matrix: $(READY_TEST)
 accuracy: $(READY_TEST)
 	@if [ -f scripts/accuracy.py ]; then $(BIN)/python scripts/accuracy.py; fi
 	@if [ -n "$(SOURCES)" ]; then $(BIN)/python scripts/accuracy_trace.py $(SOURCES); fi
+
+# Damaged bytes into everything that reads bytes from outside: FUZZ_ARGS="--seconds 60 --seed 7 log" (see scripts/fuzz.py).
+FUZZ_ARGS ?=
+.PHONY: fuzz
+fuzz: $(READY_TEST)
+	@$(BIN)/python scripts/fuzz.py $(FUZZ_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

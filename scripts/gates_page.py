@@ -57,6 +57,7 @@ def knowledge_table() -> str:
             len(known.targets),
             "features, generic targets, override strings, atomics of each AMD target",
         ),
+        ("neighbours.csv", len(known.neighbours), "whose code a target can run under an override"),
         ("gpus.csv", len(known.gpus), "PCI ids"),
         ("support.csv", len(known.support), "what AMD's tables and packages say about a target, by release"),
         ("runtime_targets.csv", len(known.runtimes), "what released runtimes build, delete and filter"),
@@ -64,6 +65,7 @@ def knowledge_table() -> str:
         ("nvidia.toml", len(known.nvidia), "compute capabilities, last toolkit, last driver"),
         ("runtime_gates.toml", len(known.gates), "runtimes' own filters, by version"),
         ("kernel_events.toml", len(known.events), "lines of the kernel's log"),
+        ("firmware.toml", len(known.firmware), "names of firmware files by target"),
     ):
         rows.append(f"| `{name}` | {count} | {says} |")
     return "\n".join(rows)

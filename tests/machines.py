@@ -12,12 +12,15 @@ from stillruns.judge import gates
 from stillruns.lab.machine import Asked, read_machine
 from stillruns.model.code_object import CodeObjects, CodeTarget, Feature, FileRef, ReadRange
 from stillruns.model.gate import Gate, GateMatrix, GatePath, Layer
+from stillruns.model.hip_runtime import HipRuntime
 from stillruns.model.kernel_library import KernelLibrary, LibraryState, TargetFiles
 from stillruns.model.machine import BackendLibrary, Environment, Machine, RuntimeInstall
 from stillruns.model.raw import Cite
 from stillruns.model.target import parse_target
 
 HIP = "/opt/llama.cpp/libggml-hip.so"
+VULKAN = "/opt/llama.cpp/libggml-vulkan.so"
+HIP_RUNTIME = "/opt/rocm/lib/libamdhip64.so.6"
 ROCBLAS = "/opt/rocm/lib/librocblas.so.4"
 FOLDER = "/opt/rocm/lib/rocblas/library"
 
@@ -72,6 +75,14 @@ def code(
     return CodeObjects(FileRef(file, 1 << 20, ranges=ranges), "fat ELF", bundles, bundles, targets=tuple(entries))
 
 
+GENERIC = ("gfx10-1-generic", "gfx10-3-generic", "gfx11-generic", "gfx9-4-generic", "gfx9-generic")
+
+
+def hip(version: str = "6.4.43484", *, compressed: bool = True, generic: tuple[str, ...] = GENERIC) -> HipRuntime:
+    """A HIP runtime as its own bytes tell it."""
+    return HipRuntime(FileRef(HIP_RUNTIME, 27 << 20), version, compressed, generic)
+
+
 def with_runtime(
     machine: Machine, *targets: str, runtime: str = "llama.cpp", version: str = "",
     links: dict[str, str] | None = None, state: LibraryState = LibraryState.COMPLETE, library_target: str = "",
@@ -79,12 +90,17 @@ def with_runtime(
 ) -> Machine:  # fmt: skip
     """The machine with one runtime whose ROCm backend holds code for targets, and the rocBLAS folder that it
     links."""
-    wanted = (
-        {"libamdhip64.so.6": "/opt/rocm/lib/libamdhip64.so.6", "librocblas.so.4": ROCBLAS} if links is None else links
-    )
+    wanted = {"libamdhip64.so.6": HIP_RUNTIME, "librocblas.so.4": ROCBLAS} if links is None else links
     folder = "/usr/local/lib/ollama" if runtime == "ollama" else "/opt/llama.cpp"
     install = RuntimeInstall(
-        runtime, folder, version, "dpkg", "", "", (BackendLibrary("rocm", HIP, wanted),), Cite(folder)
+        runtime,
+        folder,
+        version,
+        "dpkg",
+        "",
+        "",
+        (BackendLibrary("rocm", HIP, wanted), BackendLibrary("vulkan", VULKAN, {})),
+        Cite(folder),
     )
     named = library_target or targets[0].partition(":")[0]
     files = TargetFiles(named, state, own=38, fallback=50, files=156)
@@ -97,7 +113,11 @@ def with_runtime(
         files = dataclasses.replace(files, missing=(f"TensileLibrary_Type_HH_{named}.co",))
     library = KernelLibrary(FOLDER, "rocBLAS", layout, (files,) if state is not LibraryState.ABSENT else ())
     return dataclasses.replace(
-        machine, runtimes=(install,), code={HIP: found or code(*targets)}, libraries=(library,)
+        machine,
+        runtimes=(install,),
+        code={HIP: found or code(*targets)},
+        libraries=(library,),
+        hip={HIP_RUNTIME: hip()},
     )
 
 

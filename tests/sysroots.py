@@ -115,7 +115,8 @@ def nodes(root: Path, *paths: str, mode: int = 0o660) -> None:
 
 
 def host(root: Path, flags: str = "sse4_2 avx f16c fma avx2 bmi2") -> None:
-    """A CPU and a kernel."""
+    """A CPU, a kernel, and the C library that tells a whole system from a part of one."""
+    write(root, "usr/lib/x86_64-linux-gnu/libc.so.6", b"\x7fELF")
     write(root, "proc/cpuinfo", f"processor\t: 0\nmodel name\t: Test CPU\nflags\t\t: {flags}")
     write(root, "proc/sys/kernel/osrelease", "6.12.48")
     write(root, "proc/cmdline", "root=/dev/sda1 iommu=pt")

@@ -11,17 +11,21 @@ import contextlib
 import errno
 import os
 import select
-import shutil
 import signal
 import struct
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from stillruns.errors import EnvironmentLacks
+
+if TYPE_CHECKING:
+    import subprocess
+
+PIPE, DEVNULL = -1, -3
+"""As in `subprocess`, which is loaded when a process is started: reading a log starts none."""
 
 LOCALE = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "LANGUAGE": "C"}
 """What makes tools print English, UTF-8, and a dot in decimals; `run(locale=False)` leaves it out."""
@@ -148,12 +152,14 @@ def start(
     *,
     env: Mapping[str, str] | None = None,
     cwd: Path | str | None = None,
-    stdin: int | IO[bytes] | None = subprocess.DEVNULL,
-    stdout: int | IO[bytes] | None = subprocess.DEVNULL,
-    stderr: int | IO[bytes] | None = subprocess.DEVNULL,
+    stdin: int | IO[bytes] | None = DEVNULL,
+    stdout: int | IO[bytes] | None = DEVNULL,
+    stderr: int | IO[bytes] | None = DEVNULL,
     pass_fds: Sequence[int] = (),
 ) -> Child:
     """Start a process in a session of its own. Raises EnvironmentLacks when it cannot be started."""
+    import subprocess
+
     words = tuple(os.fspath(word) for word in argv)
     try:
         popen = subprocess.Popen(
@@ -197,9 +203,9 @@ def run(
         argv,
         env=whole,
         cwd=cwd,
-        stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdin=PIPE if stdin else DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
     )
     try:
         return _talk(child, stdin, limit, child.started + timeout)
@@ -343,5 +349,7 @@ def _locate(program: str, env: Mapping[str, str] | None) -> Path | None:
     if "/" in program:
         return Path(program) if Path(program).exists() else None
     search = (os.environ if env is None else env).get("PATH")
+    import shutil  # here, since it loads every compression there is
+
     found = shutil.which(program, path=search) or shutil.which(program, mode=os.F_OK, path=search)
     return Path(found) if found else None

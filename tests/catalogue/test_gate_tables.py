@@ -21,6 +21,15 @@ def test_tables_load() -> None:
     assert all(entry.target in found.targets for entry in found.gpus.values() if entry.target)
 
 
+def test_neighbours() -> None:
+    """Who runs whose code: names are targets of one major version, and gfx906's dot products are not gfx900's."""
+    found = gate_tables.tables()
+    for target, others in found.neighbours.items():
+        assert target in found.targets and target not in others
+        assert all(other in found.targets and other[3:-2] == target[3:-2] for other in others), target
+    assert "gfx906" not in found.neighbours["gfx900"] and "gfx1030" in found.neighbours["gfx1031"]
+
+
 def test_nvidia_names() -> None:
     """Cards that people still own are recognised by the names that the driver prints, and each by one entry."""
     expected = {"Tesla P40": "sm_61", "Tesla P100-PCIE-16GB": "sm_60", "NVIDIA GeForce GTX 1080 Ti": "sm_61",

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.agreement import Agreement, OutputVerdict
 from stillruns.model.applied import Answer, Applied, FactorApplied
@@ -106,7 +108,7 @@ def facts(**changes: Any) -> ServerFacts:
         model_loaded="s0:L175",
         clean_end="s0:L190",
     )
-    return replace(base, **changes)
+    return msgspec.structs.replace(base, **changes)
 
 
 def zero_layers(**changes: Any) -> ServerFacts:
@@ -119,13 +121,13 @@ def zero_layers(**changes: Any) -> ServerFacts:
             Buffer("Vulkan_Host", "compute", 0.26, "s0:L140"),
         ),
     )
-    return replace(base, **changes)
+    return msgspec.structs.replace(base, **changes)
 
 
 def on_the_cpu(**changes: Any) -> ServerFacts:
     """What llama-server prints with no usable device: everything on the CPU, and yet `offloaded 5/5`."""
     base = facts(devices=(), offload=Offload(5, 5, 4, True, 0, "s0:L107"), buffers=CPU_BUFFERS)
-    return replace(base, **changes)
+    return msgspec.structs.replace(base, **changes)
 
 
 def died_in_load(**changes: Any) -> ServerFacts:
@@ -138,7 +140,7 @@ def died_in_load(**changes: Any) -> ServerFacts:
         model_loaded=None,
         clean_end=None,
     )
-    return replace(base, **changes)
+    return msgspec.structs.replace(base, **changes)
 
 
 def end(**changes: Any) -> ProcessEnd:
@@ -214,7 +216,7 @@ def trouble(kind: OutcomeKind, phase: Phase, rank: int = 50, line: int = 150, **
         text=f"a line that says {kind.value}",
         phase=phase,
     )
-    return replace(base, **changes)
+    return msgspec.structs.replace(base, **changes)
 
 
 def answered(tokens: list[int] | None = None, **changes: Any) -> Answered:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from judge_samples import (
     CPU_BUFFERS,
@@ -119,7 +120,9 @@ def test_another_backend_or_device_is_void() -> None:
     rocm = (SeenDevice("ROCm0", Backend.ROCM, "gfx906", "s0:L4", used="s0:L46"),)
     assert applied(condition(), facts(devices=rocm))[0].why.startswith("ran on ROCm0: ")
     second = (SeenDevice("Vulkan1", Backend.VULKAN, "x", "s0:L4", used="s0:L46"),)
-    buffers = tuple(replace(b, device="Vulkan1") if b.device == "Vulkan0" else b for b in facts().buffers)
+    buffers = tuple(
+        msgspec.structs.replace(b, device="Vulkan1") if b.device == "Vulkan0" else b for b in facts().buffers
+    )
     got, _ = applied(condition(), facts(devices=second, buffers=buffers))
     assert got.status is Answer.NO and got.why.startswith("ran on Vulkan1: the asked device is Vulkan0")
     both = (*facts().devices, *rocm)
@@ -130,7 +133,7 @@ def test_another_backend_or_device_is_void() -> None:
 def test_several_devices() -> None:
     """All asked devices must be used and hold something; RPC devices are named with their address in buffers."""
     rpc = SeenDevice("RPC0", Backend.RPC, "127.0.0.1:50052", "s0:L4", used="s0:L46")
-    other = replace(rpc, name="RPC1", used="s0:L47")
+    other = msgspec.structs.replace(rpc, name="RPC1", used="s0:L47")
     asked = condition(backend=Backend.RPC, backend_id="rpc", device="RPC0,RPC1")
     buffers = (
         Buffer("RPC0[127.0.0.1:50052]", "model", 0.1, "s0:L50"),

@@ -9,10 +9,11 @@ import pytest
 
 import machines
 import sysroots
+from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.code_object import CodeTarget, Feature
 from stillruns.model.gate import GateStatus, Layer, PathStatus
 from stillruns.model.kernel_library import LibraryState
-from stillruns.model.machine import DeviceInit, Piece, RunEvidence
+from stillruns.model.machine import DeviceInit, Piece, RunEvidence, Vulkan, VulkanDevice
 from stillruns.model.raw import Cite
 
 ALLOW, BLOCK, PARTIAL, UNLISTED, UNKNOWN = (
@@ -237,7 +238,7 @@ class TestDriver:
         sysroots.node(tmp_path, 0)
         sysroots.card(tmp_path)
         sysroots.vulkan(tmp_path)
-        matrix = machines.judged(machines.of(tmp_path))
+        matrix = machines.judged(machines.with_runtime(machines.of(tmp_path), "gfx906"))
         assert machines.gate(matrix, Layer.KERNEL_DRIVER).status is BLOCK
         assert machines.gate(matrix, Layer.KERNEL_DRIVER, "vulkan").status is ALLOW
         assert machines.path(matrix, "vulkan").status is PathStatus.OPEN
@@ -320,7 +321,7 @@ class TestDriver:
         sysroots.write(root, f"{folder}/power/runtime_status", "suspended")
         machine = machines.of(root)
         assert machine.cards[0].state is not None and machine.cards[0].state.asleep
-        assert machines.gate(machines.judged(machine), Layer.POWER).status is ALLOW
+        assert machines.gate(machines.judged(machine), Layer.POWER).status is UNKNOWN
 
     def test_container_without_kfd(self, root: Path) -> None:
         """A container without /dev/kfd: one sentence, with the option that helps."""
@@ -377,6 +378,7 @@ class TestEnvironment:
         """ROCR's empty mask hides all, HIP's counts as unset."""
         assert self.verdict(root, ROCR_VISIBLE_DEVICES="")[0] is BLOCK
         assert self.verdict(root, HIP_VISIBLE_DEVICES="")[0] is ALLOW
+        assert self.verdict(root, path="vulkan", GGML_VK_VISIBLE_DEVICES="")[0] is BLOCK
 
     def test_masks_that_cancel_out(self, root: Path) -> None:
         """HIP counts what ROCR left: 0 then 1 leaves nothing."""
@@ -394,9 +396,49 @@ class TestEnvironment:
         assert self.verdict(root, HSA_OVERRIDE_GFX_VERSION="9.0.10")[0] is BLOCK  # gfx90a: no code here
         status, reason = self.verdict(root, "gfx906", "gfx90a", HSA_OVERRIDE_GFX_VERSION="9.0.10")
         assert status is BLOCK and "gfx90a" in reason and "another instruction set" in reason
-        assert self.verdict(root, "gfx906", "gfx900", HSA_OVERRIDE_GFX_VERSION="9.0.0")[0] is PARTIAL
+        status, reason = self.verdict(root, "gfx906", "gfx900", HSA_OVERRIDE_GFX_VERSION="9.0.0")
+        assert status is PARTIAL and "not known to be compatible" in reason
         assert self.verdict(root, HSA_OVERRIDE_GFX_VERSION="gfx906")[0] is BLOCK
         assert "does not exist" in self.verdict(root, HSA_OVERRIDE_GFX_VERSION="9.9.9")[1]
+
+    def test_neighbour(self, tmp_path: Path) -> None:
+        """A 6700 XT as gfx1030: files are judged by what the runtime sees, the path is open, and the card keeps its
+        name. Without the override the same files stop it, and the override is the first advice."""
+        sysroots.node(tmp_path, 0)
+        sysroots.node(tmp_path, 1, simd_count=80, gfx_target_version=100301, vendor_id=0x1002, device_id=0x73DF,
+                      location_id=0x400, drm_render_minor=128)  # fmt: skip
+        sysroots.card(tmp_path, device=0x73DF)
+        machine = machines.with_runtime(machines.of(tmp_path), "gfx1030", library_target="gfx1030")
+        plain = machines.judged(machine)
+        assert machines.path(plain, "rocm").status is PathStatus.STOPPED
+        assert plain.advice[0].text.startswith("set HSA_OVERRIDE_GFX_VERSION=10.3.0")
+        assert plain.advice[0].workarounds[0] == "override-gfx-neighbour"
+        for name in ("HSA_OVERRIDE_GFX_VERSION", "HSA_OVERRIDE_GFX_VERSION_1"):
+            matrix = machines.judged(machines.with_environment(machine, **{name: "10.3.0"}))
+            for layer in (Layer.CODE_OBJECTS, Layer.KERNEL_LIBRARIES, Layer.MODEL_NEEDS):
+                gate = machines.gate(matrix, layer)
+                assert gate.status is ALLOW and gate.target == "gfx1031" and "judged as gfx1030" in gate.reason
+            assert machines.gate(matrix, Layer.ENVIRONMENT).status is PARTIAL
+            assert machines.path(matrix, "rocm").status is PathStatus.OPEN
+
+    def test_more_instructions_than_the_card_has(self, tmp_path: Path) -> None:
+        """gfx906 adds dot products to gfx900, though one generic target serves both: a Vega 56 as gfx906 may die. Its
+        own code is here, so the advice is to take the override away."""
+        sysroots.node(tmp_path, 0)
+        sysroots.node(tmp_path, 1, simd_count=224, gfx_target_version=90000, vendor_id=0x1002, device_id=0x687F,
+                      location_id=0x400, drm_render_minor=128)  # fmt: skip
+        sysroots.card(tmp_path, device=0x687F)
+        machine = machines.with_runtime(machines.of(tmp_path), "gfx900", "gfx906")
+        matrix = machines.judged(machines.with_environment(machine, HSA_OVERRIDE_GFX_VERSION="9.0.6"))
+        gate = machines.gate(matrix, Layer.ENVIRONMENT)
+        assert gate.status is PARTIAL and "illegal instructions" in gate.reason
+        assert matrix.advice[0].text.startswith("remove HSA_OVERRIDE_GFX_VERSION")
+
+    def test_advice_fits_the_target(self, root: Path) -> None:
+        """Packages that carry no gfx1031 are not advised for it."""
+        matrix = machines.judged(machines.with_runtime(machines.of(root), "gfx1100"), "gfx1031")
+        assert machines.gate(matrix, Layer.CODE_OBJECTS).status is BLOCK
+        assert all("debian-rocm-packages" not in entry.workarounds for entry in matrix.advice)
 
     def test_suffix_counts_nodes(self, root: Path) -> None:
         """_0 is the CPU here; the card is node 1."""
@@ -434,6 +476,63 @@ class TestVulkan:
         matrix = machines.judged(machines.of(tmp_path))
         assert matrix.targets == () and any("no GPU" in note for note in matrix.notes)
         assert not [g for g in matrix.gates if g.status is BLOCK and g.layer is not Layer.VULKAN]
+
+    def test_no_runtime(self, root: Path) -> None:
+        """A driver that no runtime here uses opens no path; the advice for a stopped ROCm says what is lacking."""
+        found = machines.with_runtime(machines.of(root), "gfx1100")
+        rocm = dataclasses.replace(found.runtimes[0], backends=found.runtimes[0].backends[:1])
+        matrix = machines.judged(dataclasses.replace(found, runtimes=(rocm,)))
+        assert machines.gate(matrix, Layer.VULKAN, "vulkan").status is ALLOW
+        assert machines.path(matrix, "vulkan").status is PathStatus.UNKNOWN
+        assert "no runtime with a vulkan backend" in machines.path(matrix, "vulkan").reason
+        assert any(entry.text.startswith("use a runtime with the Vulkan backend") for entry in matrix.advice)
+
+    def test_part_of_a_system(self, tmp_path: Path) -> None:
+        """A folder of unpacked packages has no C library either: what is not in it may be elsewhere, and nothing is
+        blocked for that. The same files beside a C library are a system, and block."""
+        sysroots.card(tmp_path)
+        for status in (UNKNOWN, BLOCK):
+            machine = machines.with_runtime(machines.of(tmp_path), "gfx906", links={"libhipblas.so.2": ""})
+            matrix = machines.judged(machine)
+            assert machines.gate(matrix, Layer.VULKAN, "vulkan").status is status
+            assert machines.gate(matrix, Layer.VERSIONS).status is status
+            pascal = machines.judged(machine, "sm_61")
+            assert machines.gate(pascal, Layer.VERSIONS, "cuda").status is status
+            sysroots.host(tmp_path)
+
+    def test_no_gpu_calls_for_no_driver(self, root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+        """Without a GPU nothing is advised to be installed; a board's GPU that is on no PCI bus is not denied, and
+        vulkaninfo decides."""
+        bare = tmp_path_factory.mktemp("bare")
+        sysroots.host(bare)
+        matrix = machines.judged(machines.of(bare))
+        assert machines.gate(matrix, Layer.VULKAN, "vulkan").status is UNKNOWN and matrix.advice == ()
+        sysroots.vulkan(bare, "broadcom_icd", "libvulkan_broadcom.so")
+        sysroots.vulkan(bare, "lvp_icd", "libvulkan_lvp.so")
+        machine = machines.of(bare)
+        assert machines.gate(machines.judged(machine), Layer.VULKAN, "vulkan").status is UNKNOWN
+        assert isinstance(machine.vulkan, Vulkan)
+        board = VulkanDevice("V3D 7.1", "INTEGRATED_GPU", "V3DV Mesa", "1.3", 0x14E4, 1, False, Cite("vulkaninfo"))
+        lavapipe = VulkanDevice("llvmpipe", "CPU", "llvmpipe", "1.4", 0x10005, 0, True, Cite("vulkaninfo"))
+        for devices, status in (((lavapipe, board), ALLOW), ((lavapipe,), BLOCK)):
+            told = dataclasses.replace(machine, vulkan=dataclasses.replace(machine.vulkan, devices=devices))
+            assert machines.gate(machines.judged(told), Layer.VULKAN, "vulkan").status is status
+
+    def test_vulkaninfo_disagrees(self, root: Path) -> None:
+        """A whole manifest, and vulkaninfo that lists no device: not allowed. One name for two cards: partial."""
+        sysroots.mi50(root, 2, "0000:0a:00.0", 129)
+        machine = machines.of(root)
+        assert isinstance(machine.vulkan, Vulkan)
+        none = Absence(AbsenceReason.UNPARSABLE, "vulkaninfo lists no device: ERROR_INCOMPATIBLE_DRIVER")
+        told = dataclasses.replace(machine, vulkan=dataclasses.replace(machine.vulkan, devices=none))
+        gate = machines.gate(machines.judged(told), Layer.VULKAN, "vulkan")
+        assert gate.status is UNKNOWN and "ERROR_INCOMPATIBLE_DRIVER" in gate.reason
+        card = VulkanDevice(
+            "AMD Radeon VII", "DISCRETE_GPU", "radv", "1.4", 0x1002, 0x66A1, False, Cite("vulkaninfo")
+        )
+        for listed, status in (((card,), PARTIAL), ((card, card), ALLOW)):
+            told = dataclasses.replace(machine, vulkan=dataclasses.replace(machine.vulkan, devices=listed))
+            assert machines.gate(machines.judged(told), Layer.VULKAN, "vulkan").status is status
 
     def test_library_gone(self, root: Path) -> None:
         """A manifest whose library is not there is no driver."""
@@ -474,6 +573,8 @@ class TestOthers:
         machine = machines.of(tmp_path)
         assert [card.target for card in machine.cards] == ["sm_61"]
         assert machines.gate(machines.judged(machine), Layer.SUPPORT, "cuda").status is UNLISTED
+        absent = machines.judged(machine, "sm_70")
+        assert [g.layer for g in absent.gates if g.layer is Layer.FIRMWARE] == []  # amdgpu's files are not for it
 
     def test_execution_decides(self, root: Path) -> None:
         """Trials that passed open a path whatever else says; none are never guessed."""
@@ -493,6 +594,31 @@ class TestOthers:
         machine = dataclasses.replace(machines.with_runtime(machines.of(root), "gfx906"), inits=(init,))
         gate = machines.gate(machines.judged(machine), Layer.DEVICE_INIT)
         assert gate.status is BLOCK and "rocBLAS error" in gate.reason
+
+    def test_device_init_of_several(self, root: Path) -> None:
+        """A list names devices and no slots: with one name for two cards neither is called good, with two both are;
+        where another maker's card is all that is listed, ours are left out."""
+        sysroots.mi50(root, 2, "0000:0a:00.0", 129)
+        machine = machines.with_runtime(machines.of(root), "gfx906")
+        name = "AMD Radeon VII (16368 MiB, 16320 MiB free)"
+        for listed, status in (((name,), PARTIAL), ((name, name), ALLOW), (("NVIDIA GeForce GTX 1080",), BLOCK)):
+            devices = tuple(f"ROCm{index}: {text}" for index, text in enumerate(listed))
+            inits = (DeviceInit("llama-server", "rocm", True, devices, "", Cite("x")),)
+            matrix = machines.judged(dataclasses.replace(machine, inits=inits))
+            for device in ("0000:04:00.0", "0000:0a:00.0"):
+                assert machines.gate(matrix, Layer.DEVICE_INIT, device=device).status is status
+
+    def test_execution_of_several(self, root: Path) -> None:
+        """Trials on one of two cards open no path of the other that something stops; nor do trials that name no
+        target where several cards could have run them."""
+        sysroots.mi50(root, 2, "0000:0a:00.0", 129)
+        machine = machines.with_runtime(machines.of(root), "gfx1030")
+        runs = (RunEvidence("rocm", "gfx906", 6, 0, "r", ""), RunEvidence("vulkan", "", 6, 0, "r", ""))
+        matrix = machines.judged(dataclasses.replace(machine, runs=runs))
+        gate = machines.gate(matrix, Layer.EXECUTION)
+        assert gate.status is PARTIAL and "which of 2 cards" in gate.reason
+        assert machines.path(matrix, "rocm").status is PathStatus.STOPPED
+        assert machines.gate(matrix, Layer.EXECUTION, "vulkan").status is PARTIAL
 
     def test_unresolved_library(self, root: Path) -> None:
         """A library that the loader would not find is named with the file that needs it."""

@@ -60,7 +60,18 @@ def test_the_published_study(study: Path, tmp_path: Path) -> None:
         3,
         3,
     ]
-    assert "on vulkan, phi4-mini:latest passed" in unusable.warnings[0]
+    assert "on vulkan, phi4-mini:latest passed 1 of 1" in unusable.warnings[0]
+    assert unusable.sides == (
+        "vulkan, 3 cells with layers on the device: applied 10, crashed 10, failed 10, passed 0, output unknown 0",
+        "rocm, 2 cells with layers on the device: applied 6, crashed 0, failed 0, passed 3, output unknown 3",
+        "no run shows the device computing faster than the CPU: of the cells with layers on it, 2 of 5 have a speed "
+        "to compare, and none of these is faster",
+    )
+    assert unusable.driver == "amdgpu 6.18.16-1-lts or radv on amdgpu 6.18.16-1-lts"
+    assert not unusable.driver_unknown
+    assert len(unusable.blocks) == 5
+    assert {(b.servers, b.boots) for b in unusable.blocks} == {(1, None)}
+    assert any("one server process, ollama-vega-vulkan[1416], started the runners" in w for w in unusable.shared)
 
     assert claims["num-gpu-is-gpu-count"].verdict is ClaimVerdict.REFUTED
 
@@ -76,6 +87,11 @@ def test_the_published_study(study: Path, tmp_path: Path) -> None:
     assert any("lies between the versions" in text for text in path.known_issues)
     assert "quantisation Q8_0" in path.scope
     assert path.evidence[0].text.endswith("SIGSEGV: segmentation violation")
+
+    timed = claims["crash-time-deterministic"]
+    assert timed.verdict is ClaimVerdict.REFUTED
+    assert "the client measured 7.61 to 7.64 s, of which 5.30 to 5.33 s are a wait" in timed.why
+    assert any("died 4.14 to 4.17 s after" in text and "9.80 to 9.84 s" in text for text in timed.warnings)
 
     all_layers = claims["works-with-all-layers"]
     assert all_layers.verdict is ClaimVerdict.VOID

@@ -78,6 +78,26 @@ def test_nothing_private(machine: Path, tmp_path: Path) -> None:
     assert b"HIP_VISIBLE_DEVICES=0" in plain
 
 
+def test_runtime_in_a_home(machine: Path, tmp_path: Path) -> None:
+    """A server that runs from somebody's home, and a runtime that was named, are judged there as here; the archive
+    does not name the person, in no path, listing or sentence."""
+    home = "/home/marlene/llama.cpp/build/bin"
+    sysroots.write(machine, f"{home}/llama-server", b"\x7fELF")
+    sysroots.write(machine, f"{home}/libggml-vulkan.so", b"\x7fELF")
+    sysroots.write(machine, "/home/marlene/other/libggml-hip.so", b"\x7fELF" + b"\xff" * 100)
+    sysroots.link(machine, "proc/77/exe", f"{home}/llama-server")
+    out = tmp_path / "snap.tar.zst"
+    packing.make(out, machine, Asked(("/home/marlene/other",)), run_tools=False)
+    here = checking.start(machine, "", Asked(("/home/marlene/other",)), run_tools=False, store=None)
+    there = checking.start(out, "", Asked(), run_tools=False, store=None)
+    assert [r.folder for r in here.machine.runtimes] == ["/home/marlene/other", home]
+    assert len(there.machine.runtimes) == 2 and there.faults == []
+    for old, new in zip(here.matrix.gates, there.matrix.gates, strict=True):
+        assert (old.layer, old.path, old.status, old.absent) == (new.layer, new.path, new.status, new.absent)
+    assert [p.status for p in here.matrix.paths] == [p.status for p in there.matrix.paths]
+    assert b"marlene" not in snapshot._decompress(out)
+
+
 def archive(path: Path, members: dict[str, bytes], change: Callable[[tarfile.TarInfo], None] | None = None) -> Path:
     """A hand-made archive."""
     plain = io.BytesIO()
@@ -136,7 +156,7 @@ def test_hostile_archives(tmp_path: Path, members: dict[str, bytes]) -> None:
 
 def test_links_and_bombs(tmp_path: Path) -> None:
     """A link in the archive, a bomb, a cut file, no archive at all."""
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match=r"'snapshot\.json' as something else than a file"):
         snapshot.load(archive(tmp_path / "snap", {"snapshot.json": b""}, symlink))
     bomb = tmp_path / "bomb"
     compressor = ZstdCompressor()

@@ -20,7 +20,7 @@ from stillruns.model.applied import Answer
 from stillruns.model.backend import Backend
 from stillruns.model.component import Component
 from stillruns.model.phase import Phase
-from stillruns.model.worklog import Study, StudyRequest
+from stillruns.model.worklog import Finding, Study, StudyRequest
 from stillruns.report import study_text
 from stillruns.store.opening import open_store
 
@@ -150,7 +150,8 @@ def test_what_the_tables_could_not_show(study: Study) -> None:
     found = {finding.kind: finding for finding in study.findings}
     assert set(found) == {
         "void", "crash", "timing", "versions", "no text", "speed", "shared GPU", "order", "engines", "label",
-        "unknown backend", "unknown load", "wrong server",
+        "unknown backend", "unknown load", "wrong server", "one process", "baseline", "derived layers",
+        "version noted", "not read", "environment",
     }  # fmt: skip
     assert found["no text"].text.startswith("11 requests")
     assert found["crash"].text.startswith(
@@ -159,6 +160,36 @@ def test_what_the_tables_could_not_show(study: Study) -> None:
     assert found["unknown backend"].text.startswith("95 requests in 9 runs")
     assert {run for run, _ in found["shared GPU"].places} == {"run_20260307_013050", "run_20260308_201641"}
     assert sum(r.empty for r in study.requests) == sum(row["response_chars"] == "0" for row in ROWS)
+
+
+def test_threats_by_their_number(study: Study) -> None:
+    """The threats of the hand-made list that the raw files show, each with its runs and lines."""
+
+    def finding(kind: str, word: str = "") -> Finding:
+        (one,) = [f for f in study.findings if f.kind == kind and word in f.text]
+        return one
+
+    def runs(one: Finding) -> set[str]:
+        return {run.removeprefix("run_2026030") for run, _ in one.places}
+
+    timing = finding("timing")  # T3
+    assert "5.28 to 5.33 s by its probes" in timing.text
+    baseline = finding("baseline")  # T6
+    assert "on rocm (ollama-rocm-serve[1415]) loaded rocm, cpu: the GPU's library without a layer" in baseline.text
+    assert "on vulkan (ollama-vega-vulkan[1416]) loaded cpu: a pure CPU run" in baseline.text
+    assert {("run_20260307_013050", 16), ("run_20260307_012643", 23)} <= {(r, line(p)) for r, p in baseline.places}
+    assert runs(finding("version noted")) == {"7_012538", "7_012643"}  # T7: only 201305 asked the right server
+    assert {"2026-03-07", "2026-03-08"} <= set(re.findall(r"2026-\d\d-\d\d", finding("one process").text))  # T8
+    engines = finding("engines").text  # T12
+    assert "qwen3.5:2b on the ollama engine, flash attention Enabled" in engines
+    assert "phi4-mini:latest on the llama runner, flash attention Auto, then enabled" in engines
+    derived = finding("derived layers")  # T13
+    assert [(r, line(p)) for r, p in derived.places] == [("run_20260308_212345", 87)] and "0/33" in derived.text
+    assert len(runs(finding("not read", "OLLAMA_NUM_GPU"))) == 17  # T15
+    assert len(runs(finding("environment"))) == 17  # half of T14: that the server's own was never noted
+    logs = finding("unknown backend").text  # T16
+    assert "no server log in 8 runs" in logs and "of 1 run holds no line of the server that answered" in logs
+    assert "43 of them failed" in logs
 
 
 def test_case_study_is_the_tools_own_output(study: Study) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from stillruns.lab import autopsy
 from stillruns.model.autopsy import Autopsy

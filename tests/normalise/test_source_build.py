@@ -194,3 +194,109 @@ def test_ollama_0_17_5(tmp_path: Path) -> None:
     reads = {rev: found.reads[0] for rev, found in read.items()}
     assert any(p.file.endswith("ggml-cuda.cu") and p.line == 271 for p in reads["v0.17.5"].read_at)
     assert reads["v0.30.0"].read_at == () and [p.line for p in reads["v0.30.0"].set_at] == [672]
+
+
+HIP_CMAKE = """
+if(AMDGPU_TARGETS AND NOT GPU_TARGETS)
+    set(GPU_TARGETS ${AMDGPU_TARGETS})
+endif()
+if(GPU_TARGETS AND NOT CMAKE_HIP_ARCHITECTURES)
+    set(CMAKE_HIP_ARCHITECTURES ${GPU_TARGETS})
+endif()
+find_package(hip REQUIRED)
+"""
+CUDA_CMAKE = """
+if (NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    if (GGML_NATIVE AND CUDAToolkit_VERSION VERSION_GREATER_EQUAL "11.6")
+        set(CMAKE_CUDA_ARCHITECTURES "native")
+    else()
+        if (CUDAToolkit_VERSION VERSION_LESS "13")
+            list(APPEND CMAKE_CUDA_ARCHITECTURES 61-virtual)
+        endif()
+        list(APPEND CMAKE_CUDA_ARCHITECTURES 80-virtual 86-real)
+        if (CUDAToolkit_VERSION VERSION_GREATER_EQUAL "12.8")
+            list(APPEND CMAKE_CUDA_ARCHITECTURES 120a-real)
+        endif()
+    endif()
+endif()
+"""
+WORKFLOW = """name: release
+jobs:
+  windows-gpu:
+    runs-on: windows-2022
+    strategy:
+      matrix:
+        include:
+          - targets: "gfx1033;gfx1153"
+  linux-gpu:
+    runs-on: ubuntu-24.04
+    strategy:
+      matrix:
+        include:
+          - targets: "gfx1030;gfx1100"
+"""
+
+
+def llama(tmp_path: Path, asked: str, path: str = "rocm", **files: str) -> tuple[GateStatus, str]:
+    """The build filter of a small llama.cpp tree."""
+    texts = {"ggml/src/ggml-hip/CMakeLists.txt": HIP_CMAKE, "ggml/src/ggml-cuda/CMakeLists.txt": CUDA_CMAKE}
+    texts |= {name.replace("__", "/"): text for name, text in files.items()}
+    listed = [SourceFile("llama.cpp", name, text.encode(), "") for name, text in texts.items()]
+    found = source_build.read("llama.cpp", "", listed, tuple(tables().targets))
+    machine = dataclasses.replace(machines.of(tmp_path), sources=(found,))
+    gate = machines.gate(machines.judged(machine, asked), Layer.BUILD_FILTER, path)
+    return gate.status, gate.reason
+
+
+def test_a_job_for_windows_builds_nothing_for_linux(tmp_path: Path) -> None:
+    """The release's list is the Linux job's; the job is named with its line."""
+    files = {".github__workflows__release.yml": WORKFLOW}
+    assert llama(tmp_path, "gfx1030", **files)[0] is GateStatus.ALLOW
+    status, reason = llama(tmp_path, "gfx1153", **files)
+    assert status is GateStatus.BLOCK and "job linux-gpu" in reason and "windows" not in reason
+    assert "GPU_TARGETS names" in reason and "ggml-hip/CMakeLists.txt:6" in reason
+
+
+def test_a_plain_build_takes_what_is_here(tmp_path: Path) -> None:
+    """Without any list the machine's own GPUs are compiled for: no block."""
+    status, reason = llama(tmp_path, "gfx906")
+    assert status is GateStatus.PARTIAL and "GPUs of the machine" in reason
+
+
+def test_cuda_defaults_go_by_the_toolkit(tmp_path: Path) -> None:
+    """CUDA 12.9 keeps Pascal as PTX, 13 does not; sm_121 is not what 120a code was bound to, but PTX serves it."""
+    docker = {".devops__cuda.Dockerfile": "RUN cmake -B build -DGGML_CUDA=ON\n"}
+    status, reason = llama(tmp_path, "sm_61", "cuda", **docker)
+    assert status is GateStatus.ALLOW and "CUDA 12.9" in reason and "ggml-cuda/CMakeLists.txt:7" in reason
+    assert llama(tmp_path, "sm_50", "cuda", **docker)[0] is GateStatus.BLOCK
+    assert llama(tmp_path, "sm_121", "cuda", **docker)[0] is GateStatus.ALLOW
+    assert llama(tmp_path, "sm_61", "cuda")[0] is GateStatus.PARTIAL  # no recipe of a release
+
+
+@pytest.mark.parametrize(
+    ("words", "truth"),
+    [
+        ("12.9 VERSION_LESS 13", True), ("13.0 VERSION_LESS 13", False), ("12.10 VERSION_GREATER 12.9", True),
+        ("12.8 VERSION_GREATER_EQUAL 12.8.0", True), ("5 LESS 7", True), ("a STREQUAL a", True), ("a LESS 7", False),
+        ("3.31 VERSION_LESS_EQUAL 3.31", True),
+    ],
+)  # fmt: skip
+def test_cmake_comparisons(words: str, truth: bool) -> None:
+    """Versions are compared part by part, as numbers."""
+    assert cmake.condition(tuple(words.split()), {}) is truth
+
+
+@pytest.mark.real
+def test_llama_cpp_tree(tmp_path: Path) -> None:
+    """The real tree, where LLAMA_CPP_SOURCE names one of b11434's age: its Linux lists, and the plain build's."""
+    place = os.environ.get("LLAMA_CPP_SOURCE", "")
+    if not place or not Path(place).is_dir():
+        pytest.skip("set LLAMA_CPP_SOURCE to a source tree of llama.cpp")
+    tree = source_tree.read("llama.cpp", Path(place), "", source_build.SUFFIXES)
+    found = source_build.read("llama.cpp", "", tree.load(), tuple(tables().targets))
+    names = [entry.name for entry in found.lists if entry.backend == "rocm"]
+    assert any("rocm.Dockerfile" in name for name in names) and any("job ubuntu" in name for name in names)
+    assert not any("windows" in name for name in names) and "default of a plain build" in names
+    machine = dataclasses.replace(machines.of(tmp_path), sources=(found,))
+    gate = machines.gate(machines.judged(machine, "gfx906"), Layer.BUILD_FILTER)
+    assert gate.status is GateStatus.BLOCK and "GPU_TARGETS" in gate.reason

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
-from dataclasses import MISSING, fields
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -12,13 +12,13 @@ import msgspec
 from stillruns.catalogue.regexes import RegexRefused, check
 from stillruns.errors import CatalogueError
 from stillruns.model.card_name import CardName
+from stillruns.model.expression import Expression
 from stillruns.model.pattern import CrashPattern, GrammarRule
-from stillruns.model.stock_hypothesis import StockHypothesis
 from stillruns.model.workaround import KnownIssue, Workaround
 
-_T = TypeVar("_T")
-_ID = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
+_T = TypeVar("_T", bound=msgspec.Struct)
+_ID = Expression(r"[a-z0-9][a-z0-9._-]*\Z")
+_DAY = Expression(r"\d{4}-\d{2}-\d{2}\Z")
 _EVIDENCE = ("measured", "source", "reported", "folklore")
 _ORIGINS = ("real", "composed")
 
@@ -27,6 +27,19 @@ class _Named(Protocol):
     @property
     def id(self) -> str:
         """The entry's name."""
+
+
+def document(file: str, data: bytes) -> dict[str, Any]:
+    """One data file as TOML."""
+    if sys.version_info >= (3, 11):  # here, since files that were checked before need no parser
+        import tomllib
+    else:  # pragma: no cover
+        import tomli as tomllib  # type: ignore[import-not-found,unused-ignore]
+    try:
+        parsed: dict[str, Any] = tomllib.loads(data.decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise CatalogueError(f"the catalogue file {file} cannot be read: {error}; reinstall stillruns.") from error
+    return parsed
 
 
 def table(file: str, document: dict[str, Any], name: str) -> list[dict[str, Any]]:
@@ -48,23 +61,21 @@ def unique(what: str, entries: Iterable[_Named]) -> None:
         seen.add(entry.id)
 
 
-def read_rule(file: str, entry: dict[str, Any], checked: bool = False) -> GrammarRule:
-    """A `[[rule]]` of a log grammar. `phase`, `since` and `until` may be left out (none, any version). `checked`
-    says that the file's expressions were checked before, byte for byte."""
-    rule = _convert(file, {"phase": None, "since": "", "until": "", **entry}, GrammarRule)
-    _say(file, rule.id, event=rule.event, source=rule.source)
-    if not checked:
-        _regex(file, rule.id, rule.regex, rule.anchor)
+def read_rule(file: str, entry: dict[str, Any]) -> GrammarRule:
+    """A `[[rule]]` of a log grammar. `phase`, `since` and `until` may be left out (none, any version)."""
+    rule = convert(file, {"phase": None, "since": "", "until": "", **entry}, GrammarRule)
+    say(file, rule.id, event=rule.event, source=rule.source)
+    _regex(file, rule.id, rule.regex, rule.anchor)
     for border in (rule.since, rule.until):
         if border and not re.match(r"(?:b\d+|\d+(?:\.\d+)*)\Z", border):
             raise CatalogueError(f"{file}, {rule.id}: {border!r} is not a version (b4000 or 0.12.4).")
     return rule
 
 
-def read_pattern(file: str, entry: dict[str, Any], checked: bool = False) -> CrashPattern:
+def read_pattern(file: str, entry: dict[str, Any]) -> CrashPattern:
     """A `[[pattern]]`: a line that explains a failure. `phase` may be left out."""
-    pattern = _convert(file, {"phase": None, **entry}, CrashPattern)
-    _say(
+    pattern = convert(file, {"phase": None, **entry}, CrashPattern)
+    say(
         file,
         pattern.id,
         explanation=pattern.explanation,
@@ -72,9 +83,8 @@ def read_pattern(file: str, entry: dict[str, Any], checked: bool = False) -> Cra
         source=pattern.source,
         components=pattern.components,
     )
-    if not checked:
-        _regex(file, pattern.id, pattern.regex, pattern.anchor)
-    if pattern.harmless_when and not checked:
+    _regex(file, pattern.id, pattern.regex, pattern.anchor)
+    if pattern.harmless_when:
         _compile(file, pattern.id, pattern.harmless_when)
     if pattern.origin not in _ORIGINS:
         raise CatalogueError(f"{file}, {pattern.id}: origin is {pattern.origin!r}; write real or composed.")
@@ -84,8 +94,8 @@ def read_pattern(file: str, entry: dict[str, Any], checked: bool = False) -> Cra
 def read_workaround(file: str, entry: dict[str, Any]) -> Workaround:
     """A `[[workaround]]`. What it applies to and the machine-readable change may be left out."""
     empty: dict[str, Any] = {"targets": [], "runtimes": [], "backends": [], "set_env": {}, "set_args": []}
-    found = _convert(file, {**empty, **entry}, Workaround)
-    _say(
+    found = convert(file, {**empty, **entry}, Workaround)
+    say(
         file,
         found.id,
         title=found.title,
@@ -96,7 +106,7 @@ def read_workaround(file: str, entry: dict[str, Any]) -> Workaround:
         risk=found.risk,
         sources=found.sources,
     )
-    _day(file, found.id, found.read_on)
+    day(file, found.id, found.read_on)
     if found.evidence not in _EVIDENCE:
         raise CatalogueError(f"{file}, {found.id}: evidence is {found.evidence!r}; write one of {_EVIDENCE}.")
     return found
@@ -113,17 +123,9 @@ def read_issue(file: str, entry: dict[str, Any]) -> KnownIssue:
         "fixed_in": None,
         "signatures": [],
     }
-    found = _convert(file, {**empty, **entry}, KnownIssue)
-    _say(file, found.id, title=found.title, text=found.text, sources=found.sources)
-    _day(file, found.id, found.read_on)
-    return found
-
-
-def read_hypothesis(file: str, entry: dict[str, Any]) -> StockHypothesis:
-    """A `[[hypothesis]]`: a statement that people make, as two expressions over cells."""
-    found = _convert(file, entry, StockHypothesis)
-    _say(file, found.id, text=found.text, predicts=found.predicts, refuted_if=found.refuted_if, sources=found.sources)
-    _day(file, found.id, found.read_on)
+    found = convert(file, {**empty, **entry}, KnownIssue)
+    say(file, found.id, title=found.title, text=found.text, sources=found.sources)
+    day(file, found.id, found.read_on)
     return found
 
 
@@ -142,15 +144,15 @@ def read_card_names(file: str, group: dict[str, Any]) -> tuple[CardName, ...]:
     return tuple(CardName(name, target, source) for name, target in pairs)
 
 
-def _convert(file: str, entry: dict[str, Any], form: type[_T]) -> _T:
+def convert(file: str, entry: dict[str, Any], form: type[_T]) -> _T:
     """The entry as an instance of `form`: no key unknown, none missing, each of its type."""
     name = entry.get("id", "an entry without an id")
-    known = {field.name: field for field in fields(form)}  # type: ignore[arg-type]
+    known = {field.name: field for field in msgspec.structs.fields(form)}
     for key in entry:
         if key not in known:
             raise CatalogueError(f"{file}, {name}: {key} is not a field of {form.__name__}; remove or rename it.")
     for key, field in known.items():
-        if key not in entry and field.default is MISSING and field.default_factory is MISSING:
+        if key not in entry and field.required:
             raise CatalogueError(f"{file}, {name}: {key} is missing.")
     try:
         found = msgspec.convert(entry, form, strict=True)
@@ -161,7 +163,7 @@ def _convert(file: str, entry: dict[str, Any], form: type[_T]) -> _T:
     return found
 
 
-def _say(file: str, name: str, **values: str | tuple[object, ...]) -> None:
+def say(file: str, name: str, **values: str | tuple[object, ...]) -> None:
     """Fields that must say something."""
     for key, value in values.items():
         parts = value if isinstance(value, tuple) else (value,)
@@ -169,9 +171,10 @@ def _say(file: str, name: str, **values: str | tuple[object, ...]) -> None:
             raise CatalogueError(f"{file}, {name}: {key} is empty; say it, or leave the entry out.")
 
 
-def _day(file: str, name: str, day: str) -> None:
-    if not _DAY.match(day):
-        raise CatalogueError(f"{file}, {name}: read_on is {day!r}; write the day as 2026-11-30.")
+def day(file: str, name: str, written: str) -> None:
+    """A day as it is written everywhere here."""
+    if not _DAY.match(written):
+        raise CatalogueError(f"{file}, {name}: read_on is {written!r}; write the day as 2026-11-30.")
 
 
 def _regex(file: str, name: str, regex: str, anchor: str) -> None:

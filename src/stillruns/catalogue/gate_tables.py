@@ -19,6 +19,7 @@ from stillruns.catalogue import load
 from stillruns.errors import CatalogueError
 from stillruns.model.gate import Layer
 from stillruns.model.gate_tables import (
+    FirmwareNames,
     GateTables,
     GpuName,
     KernelEventRule,
@@ -55,7 +56,9 @@ def tables() -> GateTables:
         nvidia=_nvidia(),
         gates=_gates(),
         events=_events(),
+        firmware=toml("firmware.toml", read("firmware.toml"), "chip", FirmwareNames),
         workarounds={workaround.id: workaround for workaround in load.workarounds()},
+        neighbours=_neighbours(),
     )
 
 
@@ -71,6 +74,16 @@ def _targets() -> dict[str, TargetInfo]:
             atomics=row["atomics"], dma_bits=_number(where, row["dma_bits"]), wave=_number(where, row["wave"]),
             notes=row["notes"], source=row["source"], read_on=row["read_on"],
         )  # fmt: skip
+    return found
+
+
+def _neighbours() -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for where, row in rows("neighbours.csv", read("neighbours.csv")):
+        others = tuple(row["runs_code_of"].split(";"))
+        if row["target"] in found or any(parse_target(name) is None for name in (row["target"], *others)):
+            raise CatalogueError(f"{where}: {row['target']!r} is there twice, or a name is no target.")
+        found[row["target"]] = others
     return found
 
 

@@ -1,21 +1,23 @@
 """The strict loader of the data that ships with the package.
 
-Everything is read with importlib.resources, parsed once per process and only when it is asked for. A file that breaks
-a rule raises CatalogueError, which names the file and the entry. The forms are the dataclasses of
-`stillruns.model.pattern` and `stillruns.model.workaround`; a TOML table holds exactly their fields.
+Everything is read once per process and only when it is asked for. A file that breaks a rule raises CatalogueError,
+which names the file and the entry. The forms are the dataclasses of `stillruns.model.pattern` and
+`stillruns.model.workaround`; a TOML table holds exactly their fields. A file that is byte for byte the one that
+passed the check is not parsed and checked again (shipped.py).
 """
 
 from __future__ import annotations
 
-import hashlib
-import sys
+from collections.abc import Callable, Iterable
 from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import msgspec
+
+from stillruns.catalogue import shipped
 from stillruns.catalogue.forms import (
+    document,
     read_card_names,
-    read_hypothesis,
     read_issue,
     read_pattern,
     read_rule,
@@ -27,16 +29,16 @@ from stillruns.errors import CatalogueError
 from stillruns.model.backend import Runtime
 from stillruns.model.card_name import CardName
 from stillruns.model.pattern import CrashPattern, GrammarRule
-from stillruns.model.stock_hypothesis import StockHypothesis
 from stillruns.model.workaround import KnownIssue, Workaround
 
-if TYPE_CHECKING:
-    from importlib.abc import Traversable
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover
-    import tomli as tomllib  # type: ignore[import-not-found,unused-ignore]
+_FORMS: tuple[tuple[str, str, type[Any], Callable[[str, dict[str, Any]], Any]], ...] = (
+    ("grammar_", "rule", GrammarRule, read_rule),
+    ("patterns_", "pattern", CrashPattern, read_pattern),
+    ("workarounds_", "workaround", Workaround, read_workaround),
+    ("known_issues", "issue", KnownIssue, read_issue),
+    ("card_names", "", CardName, read_card_names),
+)
+"""How a file's name begins, its array of tables, the form of an entry, and who reads one."""
 
 _GRAMMAR_FILES: dict[Runtime, tuple[str, ...]] = {
     Runtime.LLAMA_CPP: ("grammar_llama_cpp.toml",),
@@ -49,11 +51,7 @@ _GRAMMAR_FILES: dict[Runtime, tuple[str, ...]] = {
 @cache
 def grammar(runtime: Runtime) -> tuple[GrammarRule, ...]:
     """The line forms of one runtime, in file order; empty for a runtime without a grammar."""
-    rules = [
-        read_rule(file, entry, _checked(file))
-        for file in _GRAMMAR_FILES.get(runtime, ())
-        for entry in table(file, _parse(file), "rule")
-    ]
+    rules: list[GrammarRule] = [rule for file in _GRAMMAR_FILES.get(runtime, ()) for rule in _entries(file)]
     unique("grammar", rules)
     return tuple(rules)
 
@@ -61,27 +59,17 @@ def grammar(runtime: Runtime) -> tuple[GrammarRule, ...]:
 @cache
 def patterns() -> tuple[CrashPattern, ...]:
     """Every crash pattern, the most telling first (rank, then id). The workarounds they name exist."""
-    found = [
-        read_pattern(file, entry, _checked(file))
-        for file in _files("patterns_")
-        for entry in table(file, _parse(file), "pattern")
-    ]
+    found: list[CrashPattern] = _all("patterns_")
     unique("patterns", found)
-    named = [p for p in found if p.workarounds]
-    if all(_checked(file) for file in (*_files("patterns_"), *_files("workarounds_"))):
-        named = []  # the names were compared with these very files
-    known = {w.id for w in workarounds()} if named else set()
-    for pattern in named:
-        for name in pattern.workarounds:
-            if name not in known:
-                raise CatalogueError(f"crash pattern {pattern.id} names the workaround {name}, which is not there.")
+    if not all(shipped.checked(file) for prefix in ("patterns_", "workarounds_") for file in shipped.names(prefix)):
+        _compare(found, workarounds())
     return tuple(sorted(found, key=lambda p: (-p.rank, p.id)))
 
 
 @cache
 def workarounds() -> tuple[Workaround, ...]:
     """Every workaround, in the order of its id."""
-    found = [read_workaround(f, entry) for f in _files("workarounds_") for entry in table(f, _parse(f), "workaround")]
+    found: list[Workaround] = _all("workarounds_")
     unique("workarounds", found)
     return tuple(sorted(found, key=lambda w: w.id))
 
@@ -89,69 +77,66 @@ def workarounds() -> tuple[Workaround, ...]:
 @cache
 def known_issues() -> tuple[KnownIssue, ...]:
     """Every fault that upstream knows, in the order of its id."""
-    found = [read_issue(f, entry) for f in _files("known_issues") for entry in table(f, _parse(f), "issue")]
+    found: list[KnownIssue] = _all("known_issues")
     unique("known issues", found)
     return tuple(sorted(found, key=lambda issue: issue.id))
 
 
 @cache
-def hypotheses() -> tuple[StockHypothesis, ...]:
-    """The library of hypotheses, in file order."""
-    found = [read_hypothesis(f, entry) for f in _files("hypotheses") for entry in table(f, _parse(f), "hypothesis")]
-    unique("hypotheses", found)
-    return tuple(found)
-
-
-@cache
 def card_names() -> tuple[CardName, ...]:
     """Names of cards as logs print them, with their targets."""
-    file = "card_names.toml"
-    return tuple(name for group in _parse(file).values() for name in read_card_names(file, group))
-
-
-def _files(prefix: str) -> list[str]:
-    return sorted(p.name for p in _folder().iterdir() if p.name.startswith(prefix) and p.name.endswith(".toml"))
-
-
-def digests() -> dict[str, str]:
-    """Every data file's SHA-256 (hex): what `data/checked.txt` lists (scripts/check_catalogue.py)."""
-    return {name: hashlib.sha256(_folder().joinpath(name).read_bytes()).hexdigest() for name in _files("")}
-
-
-@cache
-def _listed() -> dict[str, str]:
-    """What `checked.txt` lists: name -> digest of the bytes that passed the whole check."""
-    place = _folder().joinpath("checked.txt")
-    if not place.is_file():
-        return {}
-    pairs = [line.split("  ", 1) for line in place.read_text(encoding="ascii").splitlines()]
-    return {name: digest for digest, name in pairs}
-
-
-@cache
-def _checked(file: str) -> bool:
-    """Whether these very bytes passed the check of expressions and names, which costs a quarter of a second."""
-    data = _folder().joinpath(file).read_bytes()
-    return _listed().get(file) == hashlib.sha256(data).hexdigest()
+    return _entries("card_names.toml")
 
 
 def forget_checks() -> None:
-    """Check everything again in this process (for the script and the test that vouch for `checked.txt`)."""
-    _listed.cache_clear()
-    _checked.cache_clear()
-    for loaded in (grammar, patterns, workarounds, known_issues, card_names):
+    """Load and check everything again in this process (for the script and the test that vouch for `checked.txt`)."""
+    shipped.forget()
+    for loaded in (grammar, _entries, patterns, workarounds, known_issues, card_names):
         loaded.cache_clear()
 
 
-def _parse(file: str) -> dict[str, Any]:
-    """One data file as TOML."""
+def checked_list() -> str:
+    """What `checked.txt` has to say of the data files as they are, parsed and checked anew."""
+    lines, patterns, workarounds = [], [], []
+    for file in shipped.names(""):
+        parts = [shipped.digest(file), file]
+        if any(file.startswith(prefix) for prefix, *_ in _FORMS):
+            entries = _parsed(file)
+            patterns += [entry for entry in entries if isinstance(entry, CrashPattern)]
+            workarounds += [entry for entry in entries if isinstance(entry, Workaround)]
+            parts.append(msgspec.json.encode(entries).decode())
+        lines.append("  ".join(parts) + "\n")
+    _compare(patterns, workarounds)
+    return "".join(lines)
+
+
+def _compare(patterns: Iterable[CrashPattern], workarounds: Iterable[Workaround]) -> None:
+    """The workarounds that the patterns name are there."""
+    known = {w.id for w in workarounds}
+    for pattern in patterns:
+        for name in pattern.workarounds:
+            if name not in known:
+                raise CatalogueError(f"crash pattern {pattern.id} names the workaround {name}, which is not there.")
+
+
+def _all(prefix: str) -> list[Any]:
+    return [entry for file in shipped.names(prefix) for entry in _entries(file)]
+
+
+@cache
+def _entries(file: str) -> tuple[Any, ...]:
+    """One file's entries: as they were checked, or parsed and checked now."""
+    form = next(form for prefix, _, form, _ in _FORMS if file.startswith(prefix))
     try:
-        text = _folder().joinpath(file).read_text(encoding="utf-8")
-        document: dict[str, Any] = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise CatalogueError(f"the catalogue file {file} cannot be read: {error}; reinstall stillruns.") from error
-    return document
+        return tuple(msgspec.json.decode(shipped.entries(file), type=list[form]))  # type: ignore[valid-type]
+    except msgspec.DecodeError:  # none there, or damaged: the TOML file is the truth
+        return _parsed(file)
 
 
-def _folder() -> Traversable:
-    return resources.files("stillruns.catalogue").joinpath("data")
+def _parsed(file: str) -> tuple[Any, ...]:
+    """One file's entries from its TOML, every one checked."""
+    parsed = document(file, shipped.content(file))
+    name, read = next((name, read) for prefix, name, _, read in _FORMS if file.startswith(prefix))
+    if not name:
+        return tuple(entry for group in parsed.values() for entry in read(file, group))
+    return tuple(read(file, entry) for entry in table(file, parsed, name))

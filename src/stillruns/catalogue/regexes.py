@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 if sys.version_info >= (3, 11):
     from re import _constants as sre
@@ -32,8 +33,7 @@ class RegexRefused(ValueError):
     """The expression is refused; the message says why."""
 
 
-@dataclass(frozen=True)
-class _Item:
+class _Item(msgspec.Struct, frozen=True):
     """One step of a path: a set of characters, whether it must be there, whether it may repeat without end."""
 
     chars: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import click
@@ -46,7 +47,8 @@ def command(
     live = found.machine.live and not no_exec
     matrix = found.matrix
     if not as_json:
-        emit_text(gates_text.text(matrix, evidence=evidence))
+        width = shutil.get_terminal_size((gates_text.WIDTH, 24)).columns
+        emit_text(gates_text.text(matrix, evidence=evidence, width=min(width, gates_text.WIDTH)))
     if live:
         before = matrix
         matrix = found.execute(checking.environ())
@@ -86,6 +88,8 @@ def _news(before: GateMatrix, after: GateMatrix) -> None:
 
 def _builds(target: str, as_json: bool) -> None:
     tables = checking.catalogue()
+    if target and not checking.is_amd(target):
+        raise UsageError(f"--builds knows AMD's targets, such as gfx906; {target!r} is none.")
     targets = [target.partition(":")[0]] if target else checking.targets_here()
     if not targets:
         raise UsageError("there is no AMD card here whose target is known; name one: --builds --target gfx906")

@@ -28,6 +28,8 @@ PROBE = Probe(
             "pp_dpm_mclk",
             "pcie_replay_count",
             "ras/*_err_count",
+            "gpu_metrics",
+            "product_name",
             "hwmon/hwmon*/power1_average",
             "hwmon/hwmon*/power1_cap",
             "hwmon/hwmon*/power1_cap_default",

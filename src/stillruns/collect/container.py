@@ -18,6 +18,12 @@ PROBE = Probe(
         "/proc/1/sched",
         "/sys/fs/cgroup/devices/devices.list",
         "/proc/sys/kernel/osrelease",
+        "/run/docker.sock",
+        "/run/podman/podman.sock",
+        "/var/lib/containers/storage",
+        "/run/k3s/containerd/containerd.sock",
+        "/var/lib/lxc",
+        "/var/lib/incus",
     ),
     limit=1 << 16,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from pathlib import Path
 
 from stillruns import proc
@@ -27,6 +26,8 @@ def read(path: Path) -> tuple[bytes, str, int, str]:
         head = file.read(16 << 20)
     digest = f"sha256:{hashlib.sha256(head).hexdigest()}" if size <= len(head) else ""
     notes, program = _notes(path)
+    import shutil  # here, since it loads every compression there is
+
     if shutil.which("gdb") is None:
         return notes, "gdb is not installed: no frames (apt install gdb)", size, digest
     argv = [

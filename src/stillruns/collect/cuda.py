@@ -8,6 +8,10 @@ from stillruns.collect.vulkan import LIBRARIES
 from stillruns.model.probe import Probe
 from stillruns.model.raw import Collected
 
+STATE = (
+    "pci.bus_id,clocks_throttle_reasons.active,temperature.gpu,power.draw,power.limit,"
+    "ecc.errors.uncorrected.volatile.total,memory.total"
+)
 PROBE = Probe(
     id="cuda",
     applies="machines with an NVIDIA card",
@@ -15,12 +19,15 @@ PROBE = Probe(
         "/proc/driver/nvidia/version",
         "/proc/driver/nvidia/gpus/*/information",
         "/sys/module/nvidia/version",
-        "/dev/nvidia0",
+        "/dev/nvidia[0-9]*",
         "/dev/nvidiactl",
         "/dev/nvidia-uvm",
         *(f"{folder}/libcuda.so.1" for folder in LIBRARIES),
     ),
-    commands=(("nvidia-smi", "--query-gpu=pci.bus_id,name,compute_cap,driver_version", "--format=csv,noheader"),),
+    commands=(
+        ("nvidia-smi", "--query-gpu=pci.bus_id,name,compute_cap,driver_version", "--format=csv,noheader"),
+        ("nvidia-smi", f"--query-gpu={STATE}", "--format=csv,noheader,nounits"),
+    ),
     limit=0,
 )
 

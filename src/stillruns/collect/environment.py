@@ -12,7 +12,7 @@ PROBE = Probe(
     id="environment",
     applies="any machine; another user's process shows its environment to root only",
     reads=(
-        "/proc/*/comm, and of model servers: environ, cmdline, status, exe",
+        "/proc/*/comm, and of model servers: environ, cmdline, status, cgroup, exe",
         "/etc/systemd/system/*.service, /etc/systemd/system/*.service.d/*.conf",
         "/usr/lib/systemd/system/ollama.service, /usr/lib/systemd/system/llama*.service",
         "/etc/environment",
@@ -48,7 +48,9 @@ def collect(tree: Tree, commands: Commands) -> Collected:
         if isinstance(comm, Absence) or not comm.decode("utf-8", "replace").strip().startswith(SERVERS):
             continue
         folder = path.rpartition("/")[0]
-        files += [read(tree, f"{folder}/{name}", PROBE.limit) for name in ("comm", "environ", "cmdline", "status")]
+        files += [
+            read(tree, f"{folder}/{name}", PROBE.limit) for name in ("comm", "environ", "cmdline", "status", "cgroup")
+        ]
         files.append(read(tree, f"{folder}/exe", 0))
     files.append(read(tree, "/proc/self/environ", PROBE.limit))
     return Collected(tuple(files))

@@ -17,7 +17,7 @@ PROBE = Probe(
         "/usr/lib/ollama, /usr/local/lib/ollama, and the folders in them",
         "/usr/lib/*/ggml, /usr/lib/*/ggml/backends*, /usr/lib/*, /usr/local/lib, /usr/{local/,}bin, /opt/llama.cpp",
         "the folder of --runtime PATH, and folders of servers that run",
-        "/etc/ld.so.conf, /etc/ld.so.conf.d/*.conf",
+        "/etc/ld.so.cache, /etc/ld.so.conf, /etc/ld.so.conf.d/*.conf",
     ),
 )
 
@@ -50,4 +50,5 @@ def collect(tree: Tree, commands: Commands, more: Iterable[str] = ()) -> Collect
                 files.append(RawFile(folder, real, "folder", "\n".join(kept).encode()))
     for pattern in ("/etc/ld.so.conf", "/etc/ld.so.conf.d/*.conf"):
         files += [read(tree, path, 1 << 16) for path in glob(tree, pattern)]
+    files.append(read(tree, "/etc/ld.so.cache", 8 << 20))
     return Collected(tuple(files))

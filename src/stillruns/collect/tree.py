@@ -14,11 +14,13 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.code_object import FileRef, ReadRange
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 RING = "/dev/kmsg"
 MOST_LINKS = 40
@@ -94,12 +96,11 @@ class Tree(Protocol):
 class FileTree:
     """A folder of this machine as a tree; `/` is the live machine."""
 
-    def __init__(self, root: Path = Path("/")) -> None:
-        """`root` must be a folder; nothing is read yet."""
-        self.root = root
-        self.name = str(root)
-        self.live = str(root) == "/"
-        self._prefix = "" if self.live else str(root.resolve())
+    def __init__(self, root: Path | None = None) -> None:
+        """`root` must be a folder (None: this machine's root); nothing is read yet."""
+        self.name = "/" if root is None else str(root)
+        self.live = self.name == "/"
+        self._prefix = "" if self.live or root is None else str(root.resolve())
         self._folders: dict[str, str | Absence] = {"": ""}
 
     def entry(self, path: str) -> Entry | Absence:

@@ -17,7 +17,7 @@ PROBE = Probe(
         "/usr/local/share/vulkan/icd.d/*.json",
         "/etc/vulkan/icd.d/*.json",
     ),
-    commands=(("vulkaninfo", "--summary"),),
+    commands=(("vulkaninfo", "--summary"), ("vulkaninfo",)),
     limit=1 << 16,
 )
 

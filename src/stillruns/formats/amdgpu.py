@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stillruns.formats.elf import EM_AMDGPU, HEADER
 from stillruns.model.code_object import Feature
@@ -78,8 +78,7 @@ _STATES = (Feature.NONE, Feature.ANY, Feature.OFF, Feature.ON)
 _TARGET = re.compile(r"((?:gfx[0-9a-f]+(?:-[0-9]+)*(?:-generic)?)(?::[a-z]+[+-])*)\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(NamedTuple):
     """One code object's header. `target` has the features that are on or off, as the compiler writes them."""
 
     target: str

@@ -15,12 +15,11 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stillruns.errors import FormatError
-from stillruns.formats import amdgpu
+from stillruns.formats import amdgpu, zstd
 from stillruns.formats.reading import Span
-from stillruns.formats.zstd import ZstdDecompressor, ZstdError
 
 MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
 COMPRESSED = b"CCOB"
@@ -44,8 +43,7 @@ _METHODS = {0: "zlib", 1: "zstd"}
 _HEADERS = {1: ("<I", 20), 2: ("<II", 24), 3: ("<QQ", 32)}
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One entry: its id as written, the target in it (empty for the host), size in bytes, and its code's header where
     that was read. `offset` is the code's place in the file; in a compressed bundle it is the bundle's."""
 
@@ -56,8 +54,7 @@ class Entry:
     code: amdgpu.Code | None
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
+class Bundle(NamedTuple):
     """One bundle at `offset` of the file. `form` is `plain`, `code object` or such as `v2/zstd`; `size` in bytes is
     None where the format does not tell it; `problem` is a sentence about damage, or empty."""
 
@@ -216,8 +213,8 @@ def _unpack(method: int, data: bytes, most: int, at: int) -> bytes:
     try:
         if method == 0:
             return zlib.decompressobj().decompress(data, most)
-        return bytes(ZstdDecompressor().decompress(data, max_length=most))
-    except (zlib.error, ZstdError, EOFError) as error:
+        return zstd.head(data, most)
+    except (zlib.error, ValueError, EOFError) as error:
         raise FormatError(f"the compressed bundle cannot be unpacked: {error}", at) from None
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from stillruns.errors import FormatError
 from stillruns.model.process import CoreNotes
@@ -42,8 +43,7 @@ _NAMES = {
 """Signal numbers of x86 and ARM (signal(7)); a core may come from another machine than this one."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Mapping:
+class _Mapping(msgspec.Struct, frozen=True):
     start: int
     end: int
     offset: int

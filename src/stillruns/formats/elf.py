@@ -8,7 +8,7 @@ headers, string tables, the dynamic section and notes is read, each within a bou
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stillruns.errors import FormatError
 from stillruns.formats.reading import ReadAt, Span
@@ -31,8 +31,7 @@ _DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_SONAME, _DT_RPATH, _DT_RUNPATH = 1, 5, 10
 _NT_GNU_BUILD_ID = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """A section: its place in the file, its size in bytes, `type` as in sh_type."""
 
     name: str
@@ -42,8 +41,7 @@ class Section:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """A program header: `type` as in p_type, `size` in the file."""
 
     type: int
@@ -52,8 +50,7 @@ class Segment:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Elf:
+class Elf(NamedTuple):
     """What the headers say. `flags` and `abi_version` have a meaning for each machine; `problems` are sentences about
     parts that could not be read while others could."""
 

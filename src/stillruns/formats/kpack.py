@@ -8,9 +8,7 @@ and the offset of its table, a msgpack map {gfx_arches, toc: {binary: {target: .
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-
-import msgpack
+from typing import NamedTuple
 
 from stillruns.errors import FormatError
 from stillruns.formats.reading import ReadAt, Span
@@ -22,19 +20,14 @@ LARGEST_REFERENCE = 1 << 16
 LARGEST_TABLE = 8 << 20
 
 
-_BROKEN = (ValueError, TypeError, RecursionError, msgpack.exceptions.UnpackException)
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """Where a library's code lies: paths as written, and the name under which archives list it."""
 
     kernel_name: str
     search_paths: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Archive:
+class Archive(NamedTuple):
     """An archive's table: all its targets, and the targets of each binary in it."""
 
     version: int
@@ -81,9 +74,11 @@ def archive(read_at: ReadAt, size: int) -> Archive:
 
 
 def _decoded(data: bytes, what: str, place: int) -> dict[object, object]:
+    import msgpack  # here: few libraries have such archives, and every scan would load it
+
     try:
         found = msgpack.unpackb(data, strict_map_key=False)
-    except _BROKEN as error:
+    except (ValueError, TypeError, RecursionError, msgpack.exceptions.UnpackException) as error:
         raise FormatError(f"{what} is damaged: {error or type(error).__name__}", place) from None
     if not isinstance(found, dict):
         raise FormatError(f"{what} is no map", place)

@@ -7,7 +7,7 @@ entries that say their kind, header length, size and architecture), and was comp
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stillruns.errors import FormatError
 from stillruns.formats.reading import Span
@@ -21,8 +21,7 @@ _SUFFIXES = ((1 << 20, "a"), (1 << 21, "f"))
 """Bits of an entry's flags for code that is bound to one processor or one family (as fatbinary 13 writes it)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One entry: `target` is `sm_61` (machine code), `sm_90a` (bound to that very processor) or `compute_61` (PTX),
     `processor` the same without the letter; at `offset`, `size` bytes as stored."""
 
@@ -32,8 +31,7 @@ class Entry:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Fatbin:
+class Fatbin(NamedTuple):
     """One fat binary; `problem` is a sentence about damage, or empty."""
 
     offset: int

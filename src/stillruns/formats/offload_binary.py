@@ -7,7 +7,7 @@ several and says how many, and its strings carry their lengths. Binaries follow 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stillruns.errors import FormatError
 from stillruns.formats import amdgpu
@@ -20,8 +20,7 @@ MOST_STRINGS = 64
 LONGEST_STRING = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(NamedTuple):
     """One device image: `arch` and `triple` as the strings say, its place and size in bytes, and the header of AMD's
     code where it is such. `problem` is a sentence about damage (then nothing else holds)."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stillruns.errors import FormatError
 
@@ -15,8 +15,7 @@ ReadAt = Callable[[int, int], bytes]
 _STEP = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """The bytes [start, end) of an input. Offsets are the input's own, not counted from `start`."""
 
     read_at: ReadAt

@@ -6,10 +6,11 @@ overlap, speeds by their intervals. Trials of different cells make a contrast, a
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
+from stillruns.judge import blocks, exact, measuring
 from stillruns.judge import contrast as contrasts
-from stillruns.judge import exact, measuring
 from stillruns.judge.ledger import Compared, Key, Ledger
 from stillruns.judge.values import Basis, Cells, Gap, GapKind, Gaps, Group, Number, Truth, order, point
 from stillruns.model.claim import RateTest
@@ -83,7 +84,7 @@ def _narrow(ledger: Ledger, basis: Basis, kept: Sequence[ObservedCell]) -> Basis
     wanted = {id(cell) for cell in kept}
     cells = frozenset(i for i, cell in enumerate(ledger.cells) if id(cell) in wanted)
     narrow = measuring.basis_of(basis.what, kept, cells)
-    return Basis(narrow.what, narrow.failures, narrow.n, narrow.fixed, narrow.cells, basis.bound)
+    return dataclasses.replace(narrow, bound=basis.bound)
 
 
 def _rates(ledger: Ledger, op: str, a: Basis, b: Basis, gaps: Gaps, *, decides: bool) -> Truth:
@@ -94,7 +95,7 @@ def _rates(ledger: Ledger, op: str, a: Basis, b: Basis, gaps: Gaps, *, decides: 
     if a.bound or b.bound or not (a.fixed and b.fixed):
         return _sequences(ledger, op, a, b, key, names)
     if key not in ledger.tests:
-        p, method = exact.compare(a.failures, a.n, b.failures, b.n)
+        p, method = _exact(ledger, a, b)
         fisher = exact.fisher(a.failures, a.n, b.failures, b.n)
         ledger.tests[key] = _test(a, b, names, method, p, fisher)
     if decides:
@@ -104,6 +105,23 @@ def _rates(ledger: Ledger, op: str, a: Basis, b: Basis, gaps: Gaps, *, decides: 
         text = f"{names[0]} and {names[1]}: {_of(a)} against {_of(b)}, p = {p:.2g}"
         return Truth(None, frozenset({Gap(GapKind.UNDECIDED, text, a.cells | b.cells)}))
     return ordered(op, point(a.failures / a.n), point(b.failures / b.n))
+
+
+def _exact(ledger: Ledger, a: Basis, b: Basis) -> tuple[float, str]:
+    """(p, name of the test). Where both sides have trials in one of several boots, failures are dealt within boots
+    only: what one boot does to both sides is no difference between them."""
+    boots = [{name: (f, n) for name, f, n in _boots(ledger, side)} for side in (a, b)]
+    names = sorted({*boots[0], *boots[1]})
+    if len(names) > 1 and set(boots[0]) & set(boots[1]):
+        strata = [(*boots[0].get(name, (0, 0)), *boots[1].get(name, (0, 0))) for name in names]
+        return exact.within(strata), "exact within boots"
+    return exact.compare(a.failures, a.n, b.failures, b.n)
+
+
+def _boots(ledger: Ledger, side: Basis) -> tuple[blocks.Counts, ...]:
+    applied = [t for i in sorted(side.cells) for t in ledger.cells[i].applied]
+    failed = measuring.failures(side.what, applied)
+    return blocks.counts(zip((t.circumstances.boot for t in applied), failed, strict=True))
 
 
 def _sequences(ledger: Ledger, op: str, a: Basis, b: Basis, key: Key, names: tuple[str, str]) -> Truth:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from stillruns.judge import sequential
+from stillruns.judge import blocks, sequential
 from stillruns.judge.stats import clopper_pearson
 from stillruns.model.agreement import OutputVerdict
 from stillruns.model.applied import Answer
@@ -57,11 +57,15 @@ def count(plan: CellPlan, verdicts: Iterable[TrialVerdict], interrupted: int = 0
 
 
 def table(
-    plans: Sequence[CellPlan], verdicts: Sequence[TrialVerdict], interrupted: dict[str, int] | None = None
+    plans: Sequence[CellPlan],
+    verdicts: Sequence[TrialVerdict],
+    interrupted: dict[str, int] | None = None,
+    boots: Mapping[str, str] | None = None,
 ) -> tuple[Cell, ...]:
     """All rows, in the order of the plans. A floor path has no row: its trial is counted in its reference's.
 
-    `interrupted` is the number of trials without a verdict by cell id.
+    `interrupted` is the number of trials without a verdict by cell id; `boots` the boot in which each trial was made,
+    where that is on record.
     """
     missing = interrupted or {}
     rows = []
@@ -69,11 +73,13 @@ def table(
         if plan.is_floor:
             continue
         ids = {plan.id} | {p.id for p in plans if p.is_floor and p.reference == plan.id}
-        rows.append(_row(plan, [v for v in verdicts if v.cell in ids], sum(missing.get(i, 0) for i in ids)))
+        rows.append(_row(plan, [v for v in verdicts if v.cell in ids], sum(missing.get(i, 0) for i in ids), boots))
     return tuple(rows)
 
 
-def _row(plan: CellPlan, verdicts: list[TrialVerdict], interrupted: int) -> Cell:
+def _row(
+    plan: CellPlan, verdicts: list[TrialVerdict], interrupted: int, boots: Mapping[str, str] | None = None
+) -> Cell:
     condition: Condition = plan.condition
     split = _split(verdicts, interrupted)
     failed = [v for v in split.applied if not v.passed]
@@ -96,13 +102,20 @@ def _row(plan: CellPlan, verdicts: list[TrialVerdict], interrupted: int) -> Cell
         passed=len(passed),
         outcomes=_counts(v.outcome.kind.value for v in split.applied),
         phases=_counts(v.outcome.phase.value for v in failed),
-        rate=None if plan.is_reference else rate(plan, len(failed), len(split.applied)),
+        rate=None if plan.is_reference else _rate(plan, split.applied, boots or {}),
         tokens_per_second=_speed([v for v in passed if v.cell == plan.id]),
         output=_output(split.applied),
         note=_note(plan, split, failed),
         unverified=unverified,
         shown=_shown(plan, len(failed), len(split.applied)),
     )
+
+
+def _rate(plan: CellPlan, applied: Sequence[TrialVerdict], boots: Mapping[str, str]) -> Rate | None:
+    """The cell's interval, no narrower than its boots allow where there were several."""
+    found = [(boots.get(v.trial, ""), not v.passed) for v in applied]
+    by_boot = blocks.counts(found) if len({boot for boot, _ in found}) > 1 else ()
+    return blocks.widened(rate(plan, sum(failed for _, failed in found), len(found)), by_boot)
 
 
 def rate(plan: CellPlan, failures: int, applied: int) -> Rate | None:

@@ -8,6 +8,7 @@ counts only when it is clean.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,6 @@ from stillruns.judge import comparing, measuring
 from stillruns.judge.ledger import Ledger
 from stillruns.judge.values import (
     NO_GAPS,
-    Basis,
     Cells,
     Gap,
     GapKind,
@@ -275,7 +275,7 @@ def _part(number: Number, which: str) -> Number:
     value = low if which == "low" else high
     basis = number.basis
     if basis is not None:
-        basis = Basis(basis.what, basis.failures, basis.n, basis.fixed, basis.cells, which)
+        basis = dataclasses.replace(basis, bound=which)
     if number.gaps:
         return Number(0.0, number.high if which == "low" else math.inf, number.gaps, number.sides, basis)
     return Number(value, value, number.gaps, number.sides, basis)

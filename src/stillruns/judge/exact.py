@@ -53,6 +53,28 @@ def compare(failed_a: int, n_a: int, failed_b: int, n_b: int) -> tuple[float, st
     return fisher(failed_a, n_a, failed_b, n_b), "Fisher"
 
 
+def within(strata: Sequence[tuple[int, int, int, int]]) -> float:
+    """Two-sided p of (failed a, n a, failed b, n b) in several strata (boots), by dealing the failures of each
+    stratum among its own trials: Fisher's test for one stratum, for several the exact conditional test of a common
+    odds ratio (Agresti, Categorical Data Analysis, 2nd ed., 6.6). The probability of all sums that are no likelier
+    than the one seen, in whole numbers. Raises ValueError for counts that cannot be."""
+    ways, seen = {0: 1}, 0
+    for failed_a, n_a, failed_b, n_b in strata:
+        _check(failed_a, n_a, failed_b, n_b)
+        failed = failed_a + failed_b
+        seen += failed_a
+        own = {
+            x: math.comb(n_a, x) * math.comb(n_b, failed - x)
+            for x in range(max(0, failed - n_b), min(n_a, failed) + 1)
+        }
+        summed: dict[int, int] = {}
+        for total, before in ways.items():
+            for x, more in own.items():
+                summed[total + x] = summed.get(total + x, 0) + before * more
+        ways = summed
+    return sum(w for w in ways.values() if w <= ways[seen]) / sum(ways.values())
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """The p-values adjusted for being a family, in the order given: reject what is below the error level."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])

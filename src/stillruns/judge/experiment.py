@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from stillruns.judge import splitmix
 from stillruns.judge.matrix import cells
 from stillruns.judge.sequential import Shown, futile, stands
 from stillruns.model.applied import Answer
@@ -28,8 +29,6 @@ __all__ = [
     "trials_left",
     "void_factor",
 ]
-
-_MASK = (1 << 64) - 1
 
 
 def next_trial(
@@ -134,17 +133,10 @@ def _interrupted(verdict: TrialVerdict) -> bool:
 
 
 def _shuffled(names: list[str], seed: int, block: int) -> list[str]:
-    """Fisher-Yates with splitmix64 (Steele, Lea and Flood, OOPSLA 2014), since Python promises no random stream.
-
-    A modulo of 64 bits over a few cells is uneven by less than 1e-17.
-    """
+    """Fisher-Yates, with words that are the same everywhere."""
     names = list(names)
-    word = (seed * 0x9E3779B97F4A7C15 + block + 1) & _MASK
+    drawn = splitmix.words((seed * splitmix.GOLDEN + block + 1) & splitmix.MASK)
     for last in range(len(names) - 1, 0, -1):
-        word = (word + 0x9E3779B97F4A7C15) & _MASK
-        mixed = word
-        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
-        other = (mixed ^ (mixed >> 31)) % (last + 1)
+        other = next(drawn) % (last + 1)
         names[last], names[other] = names[other], names[last]
     return names

@@ -69,6 +69,9 @@ MEASURES: dict[str, Kind] = {
     "rate": Kind.RATE,
     "crash_rate": Kind.RATE,
     "throughput": Kind.RATE,
+    "time_to_failure": Kind.RATE,
+    "client_seconds": Kind.RATE,
+    "waited": Kind.RATE,
     "outcome": Kind.NAMES,
     "phase": Kind.NAMES,
     "component": Kind.NAMES,
@@ -77,7 +80,11 @@ MEASURES: dict[str, Kind] = {
 """What its trials showed. `divergence` holds the verdicts on outputs (`same`, `wrong`, ...)."""
 
 PARTS = {"low", "high"}
-"""Bounds of a rate or of a throughput."""
+"""Bounds of a rate, of a throughput, or of times."""
+
+TIMES = ("time_to_failure", "client_seconds", "waited")
+"""Seconds of the trials that crashed, shortest to longest: from the start of the process to its death, as the client
+measured the request, and what of that its server waited for an earlier one's memory."""
 
 _QUANTIFIERS = {"any": Kind.TRUTH, "all": Kind.TRUTH, "count": Kind.NUMBER, "sum": Kind.NUMBER, "pool": Kind.CELL}
 _NUMERIC = {Kind.NUMBER, Kind.RATE, Kind.EITHER}

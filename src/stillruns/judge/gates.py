@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from stillruns.judge.layers import (
@@ -25,6 +26,7 @@ from stillruns.judge.layers import (
     vulkan,
 )
 from stillruns.judge.path_view import PathView
+from stillruns.model.absence import AbsenceReason
 from stillruns.model.backend import Backend
 from stillruns.model.card import Card
 from stillruns.model.gate import (
@@ -64,6 +66,8 @@ LAYERS = (
 """Every layer's module, in the order of the matrix."""
 
 MOST_ADVICE = 5
+LONGEST_WHY = 200
+"""Characters of a gate's reason in a card's one line."""
 
 _DECIDING: dict[Backend, tuple[Layer, ...]] = {
     Backend.ROCM: (Layer.CODE_OBJECTS, Layer.KERNEL_LIBRARIES, Layer.KERNEL_DRIVER),
@@ -72,6 +76,9 @@ _DECIDING: dict[Backend, tuple[Layer, ...]] = {
     Backend.CPU: (Layer.HOST_CPU,),
 }
 """Layers that must say allow or partial before a path is called open: silence is not consent."""
+
+_TOLD_ONLY = (Layer.SUPPORT, Layer.BUILD_FILTER, Layer.SOURCE_MACROS)
+"""Layers whose `partial` says nothing against a path that is open."""
 
 _GOOD = (GateStatus.ALLOW, GateStatus.PARTIAL)
 
@@ -91,7 +98,7 @@ def judge(machine: Machine, tables: GateTables, target: str = "") -> GateMatrix:
         targets=targets,
         gates=tuple(gates),
         paths=tuple(paths),
-        cards=tuple(_answers(machine, views, paths)),
+        cards=tuple(_answers(views, paths, gates)),
         advice=advise(gates, paths),
         notes=tuple(_notes(machine, target)),
     )
@@ -152,8 +159,28 @@ def conclude(view: PathView, gates: Sequence[Gate]) -> GatePath:
     if missing:
         text = f"nothing that was read stops it, but {_list(missing)} could not be decided"
         return GatePath(view.backend.value, view.shown, device, PathStatus.UNKNOWN, (), text)
+    if _no_runtime(view, status):
+        text = f"the driver is there, but no runtime with a {view.backend.value} backend was found here"
+        return GatePath(view.backend.value, view.shown, device, PathStatus.UNKNOWN, (), text)
     text = "open" if view.card or view.backend is Backend.CPU else "open, as far as files tell (no such card is here)"
+    doubts = [gate.layer for gate in gates if gate.layer not in _TOLD_ONLY and _doubtful(gate)]
+    if doubts:
+        text += f"; see {_list(doubts)}"
     return GatePath(view.backend.value, view.shown, device, PathStatus.OPEN, (), text)
+
+
+def _doubtful(gate: Gate) -> bool:
+    """A loss or a condition; or something that was there and could not be read."""
+    unreadable = gate.absent in (AbsenceReason.UNPARSABLE, AbsenceReason.NO_PERMISSION)
+    return gate.status is GateStatus.PARTIAL or (gate.status is GateStatus.UNKNOWN and unreadable)
+
+
+def _no_runtime(view: PathView, status: dict[Layer, GateStatus]) -> bool:
+    """A path is a runtime's: a Vulkan driver that no runtime here uses opens none. (For ROCm and CUDA code objects
+    say so.)"""
+    if view.backend is not Backend.VULKAN or view.backend_libraries:
+        return False
+    return status.get(Layer.DEVICE_INIT) is not GateStatus.ALLOW
 
 
 def _list(layers: Sequence[Layer]) -> str:
@@ -163,8 +190,11 @@ def _list(layers: Sequence[Layer]) -> str:
 
 def advise(gates: Sequence[Gate], paths: Sequence[GatePath]) -> tuple[Advice, ...]:
     """At most five, the likeliest first; one text once, though several cards ask for it."""
+    whole = {(gate.target, gate.device) for gate in gates if gate.layer is Layer.VULKAN and gate.status in _GOOD}
     opened = {
-        (path.target, path.device) for path in paths if path.status is PathStatus.OPEN and path.path == "vulkan"
+        (path.target, path.device): path.status
+        for path in paths
+        if path.path == "vulkan" and path.status is not PathStatus.STOPPED and (path.target, path.device) in whole
     }
     found: dict[str, tuple[int, Gate]] = {}
     for gate in gates:
@@ -181,22 +211,42 @@ def advise(gates: Sequence[Gate], paths: Sequence[GatePath]) -> tuple[Advice, ..
     advice = [(gate.advice, gate.path, gate.layer, gate.workarounds) for gate in ranked]
     if stopped is not None:
         text = f"use the Vulkan backend on {stopped.target}: it is open where ROCm is stopped"
+        if opened[stopped.target, stopped.device] is not PathStatus.OPEN:
+            text = f"use a runtime with the Vulkan backend on {stopped.target}: its driver is there, ROCm is stopped"
         advice.insert(min(1, len(advice)), (text, "vulkan", Layer.VULKAN, ("prefer-vulkan",)))
     return tuple(Advice(rank, *parts) for rank, parts in enumerate(advice[:MOST_ADVICE], 1))
 
 
-def _answers(machine: Machine, views: Sequence[PathView], paths: Sequence[GatePath]) -> list[CardAnswer]:
-    """Why was my GPU skipped: one line a card."""
+def _answers(views: Sequence[PathView], paths: Sequence[GatePath], gates: Sequence[Gate]) -> list[CardAnswer]:
+    """Why was my GPU skipped: one line a card, complete in itself."""
     answers: dict[str | None, tuple[Card | None, PathView, list[GatePath]]] = {}
     for view, path in zip(views, paths, strict=True):
         if view.target is not None or view.card is not None:
             answers.setdefault(path.device, (view.card, view, []))[2].append(path)
     found = []
     for device, (card, view, mine) in answers.items():
-        text = "; ".join(f"{path.path}: {path.reason}" for path in mine)
+        text = "; ".join(f"{path.path}: {_why(path, gates)}" for path in mine)
+        if all(path.status is PathStatus.OPEN for path in mine):
+            text = f"nothing that was read skips it ({text})"
         name = card.name if card else "not in this machine"
         found.append(CardAnswer(device, name, view.shown, text))
     return found
+
+
+def _why(path: GatePath, gates: Sequence[Gate]) -> str:
+    """A stopped path with the reasons of the gates that stop it, the heaviest first; another one as it is told."""
+    stops = [
+        gate
+        for gate in gates
+        if (gate.path, gate.target, gate.device) == (path.path, path.target, path.device)
+        and gate.layer in path.stopped_by
+    ]
+    if not stops:
+        return path.reason
+    stops.sort(key=lambda gate: -gate.weight)
+    first = textwrap.shorten(stops[0].reason, LONGEST_WHY, placeholder=" ...")
+    rest = f", and by {_list([gate.layer for gate in stops[1:]])}" if stops[1:] else ""
+    return f"stopped by {stops[0].layer.value} ({first}){rest}"
 
 
 def _notes(machine: Machine, target: str) -> list[str]:
@@ -214,6 +264,7 @@ def _notes(machine: Machine, target: str) -> list[str]:
             notes.append(
                 f"cards of {processor} differ: {', '.join(sorted(ids))}; code that fixes a feature runs on some"
             )
+    notes += machine.remarks
     for tool in machine.tools:
         notes += [f"{tool.name} says {topic} {value} for {tool.address}" for topic, value in tool.says.items()]
     return notes

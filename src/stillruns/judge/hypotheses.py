@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from stillruns.judge import exact, expressions, further, quoting
+from stillruns.judge import blocks, exact, expressions, further, quoting
 from stillruns.judge.evaluation import Evaluation, TooMuch
 from stillruns.judge.ledger import Key, Ledger
 from stillruns.judge.values import Gap, GapKind, Truth
@@ -80,7 +80,10 @@ def _claim(
     if verdict is ClaimVerdict.REFUTED and ledger.witnesses:
         seen = sorted(ledger.witnesses[0])
         why += " in " + " and ".join(quoting.summary(cells[i]) for i in seen)
+        timed = [quoting.times(cells[i]) for i in seen] if _asks_times(trees) else []
+        why += "".join(f"; {text}" for text in timed if text)
     used = [cells[i] for i in sorted(ledger.used)]
+    drivers, missing = quoting.driver(used)
     decided = verdict in (ClaimVerdict.SUPPORTED, ClaimVerdict.REFUTED)
     gaps = sorted(predicts.gaps | refutes.gaps, key=lambda g: (g.kind.value, g.text))
     open_ = () if decided else further.trials(ledger)
@@ -102,9 +105,24 @@ def _claim(
         not_varied=quoting.not_varied(used),
         would_decide=tuple(dict.fromkeys((*separate, *open_, *_untested_needs(gaps, decided=decided)))),
         evidence=quoting.lines(used),
-        warnings=tuple(w for w in (posed.note, *quoting.warnings(used)) if w),
+        warnings=tuple(w for w in (posed.note, *quoting.warnings(used), *_timed(trees, used)) if w),
         known_issues=quoting.known_issues(used, ledger.compared.values(), issues, cells),
+        driver=drivers,
+        driver_unknown=missing,
+        blocks=blocks.of_cells(used),
+        sides=(*quoting.sides(used), *quoting.faster(used, cells)),
+        shared=blocks.sentences(used),
     )
+
+
+def _asks_times(trees: Sequence[ast.expr]) -> bool:
+    """Whether an expression is about the time to a crash."""
+    nodes = (node for tree in trees for node in ast.walk(tree))
+    return any(isinstance(node, ast.Attribute) and node.attr in expressions.TIMES for node in nodes)
+
+
+def _timed(trees: Sequence[ast.expr], used: Sequence[ObservedCell]) -> tuple[str, ...]:
+    return tuple(quoting.times(cell) for cell in used) if _asks_times(trees) else ()
 
 
 def _untested_needs(gaps: Sequence[Gap], *, decided: bool) -> list[str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from stillruns.judge import fallbacks, incident_fields, incident_words
 from stillruns.judge.incident_group import Group, Index, groups, line_of, runner_of
@@ -46,8 +47,7 @@ _COMPUTING = (
 missing in between."""
 
 
-@dataclass(frozen=True, slots=True)
-class Knowledge:
+class Knowledge(msgspec.Struct, frozen=True):
     """What the catalogue knows, by id where it is looked up."""
 
     patterns: Mapping[str, CrashPattern]

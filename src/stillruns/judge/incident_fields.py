@@ -10,6 +10,7 @@ from stillruns.judge.modules import MODULES
 from stillruns.model.backend import Backend, Runtime, backend_of_device
 from stillruns.model.card_name import CardName
 from stillruns.model.component import Component
+from stillruns.model.expression import Expression
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.pattern import CrashPattern
@@ -39,30 +40,30 @@ _MODULE_BACKENDS = (
     ("libsycl", Backend.SYCL),
     ("libggml-metal", Backend.METAL),
 )
-_TEXTS: tuple[tuple[re.Pattern[str], Backend], ...] = (
+_TEXTS: tuple[tuple[Expression, Backend], ...] = (
     (
-        re.compile(r"ggml_vulkan|ggml-vulkan|\bvk::|ErrorDeviceLost|ErrorOutOf(?:Device|Host)Memory|radv/|VK_ERROR"),
+        Expression(r"ggml_vulkan|ggml-vulkan|\bvk::|ErrorDeviceLost|ErrorOutOf(?:Device|Host)Memory|radv/|VK_ERROR"),
         Backend.VULKAN,
     ),
     (
-        re.compile(
+        Expression(
             r"ROCm error|ROCm\d|rocBLAS|hip[A-Z]\w+|HSA_STATUS|by GPU node-|by agent node-|HIP error|HIP out of|"
             r"\bhsa_|code objects? found for: gfx|unsupported target: 'gfx|amd_comgr|rocdevice\.cpp|ggml-hip"
         ),
         Backend.ROCM,
     ),
-    (re.compile(r"SYCL error|ggml-sycl|ggml_sycl|level_zero backend|UR_RESULT"), Backend.SYCL),
-    (re.compile(r"ggml_metal|ggml-metal|kIOGPUCommandBuffer"), Backend.METAL),
+    (Expression(r"SYCL error|ggml-sycl|ggml_sycl|level_zero backend|UR_RESULT"), Backend.SYCL),
+    (Expression(r"ggml_metal|ggml-metal|kIOGPUCommandBuffer"), Backend.METAL),
     # HIP builds print their own names here (hipGetLastError): the macro is expanded before it is printed
-    (re.compile(r"^\s{0,8}(?:>\s{1,4})?(?:cuda[A-Z]\w{1,60}|cublas[A-Z]\w{1,60})\("), Backend.CUDA),
-    (re.compile(r"CUDA error: (?:.*)sm_\d|cuda_fp16|cuBLAS|CUBLAS_STATUS|NVRM|libcuda\.so"), Backend.CUDA),
+    (Expression(r"^\s{0,8}(?:>\s{1,4})?(?:cuda[A-Z]\w{1,60}|cublas[A-Z]\w{1,60})\("), Backend.CUDA),
+    (Expression(r"CUDA error: (?:.*)sm_\d|cuda_fp16|cuBLAS|CUBLAS_STATUS|NVRM|libcuda\.so"), Backend.CUDA),
 )
-_CPU_SOURCE = re.compile(r"/ggml-cpu/\S{1,80}\.(?:c|cpp|h):\d{1,6}: ")
+_CPU_SOURCE = Expression(r"/ggml-cpu/\S{1,80}\.(?:c|cpp|h):\d{1,6}: ")
 """ggml stops in a file of its CPU backend: the operation that failed ran there."""
-_CUDA_BUFFER = re.compile(r"\b(?:allocate|allocating) CUDA\d{1,3} buffer")
+_CUDA_BUFFER = Expression(r"\b(?:allocate|allocating) CUDA\d{1,3} buffer")
 """Of buffers HIP builds say ROCm0; only of errors did they say CUDA until late 2024."""
-_NEW_TREE = re.compile(r"ggml-cuda/ggml-cuda\.cu")
-_SM = re.compile(r"\bsm_\d\d")
+_NEW_TREE = Expression(r"ggml-cuda/ggml-cuda\.cu")
+_SM = Expression(r"\bsm_\d\d")
 
 
 def backend(

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 
 from stillruns.judge.incident_group import Group, line_of
+from stillruns.model.expression import Expression
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
 from stillruns.model.server_log import ServerLog
 
@@ -15,7 +16,7 @@ NEAR_LINES = 200
 
 OURS = re.compile(r"llama|vllm|ggml|koboldcpp", re.IGNORECASE)
 """Process names that may be a model server."""
-_PYTHON = re.compile(r"^(?:python[\d.]*|pt_main_thread|ray::)")
+_PYTHON = Expression(r"^(?:python[\d.]*|pt_main_thread|ray::)")
 """vLLM's and PyTorch's servers die under these names, as many other programs do: told only of a process that was
 killed for want of memory, and only where no server's log stands beside it."""
 
@@ -30,7 +31,7 @@ SEVERE = (
 )
 DEATHS = (KernelEventKind.SEGFAULT, KernelEventKind.TRAP, KernelEventKind.OOM_KILL)
 
-_SHORT = re.compile(r"(?P<month>[A-Z][a-z]{2}|\d{1,2}月) {1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)")
+_SHORT = Expression(r"(?P<month>[A-Z][a-z]{2}|\d{1,2}月) {1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)")
 _MONTHS = {m: i for i, m in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
 
 

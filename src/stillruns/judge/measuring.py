@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from stillruns.judge import sequential
-from stillruns.judge.expressions import FACTORS
+from stillruns.judge import blocks, sequential
+from stillruns.judge.expressions import FACTORS, TIMES
 from stillruns.judge.stats import clopper_pearson
 from stillruns.judge.throughput import spread
 from stillruns.judge.values import Basis, Cells, Gap, GapKind, Group, Names, Number, Text, Value, nothing, point
@@ -60,6 +60,9 @@ def label(group: Group, cells: Sequence[ObservedCell]) -> str:
         values = {c.factors.get(factor) for c in members}
         if len(values) == 1 and None not in values:
             names.append(f"{factor}={values.pop()}")
+    sides = {c.side for c in members}
+    if len(sides) == 1 and names[:1] != [f"backend={next(iter(sides))}"]:
+        names = [f"side={sides.pop()}"]  # several sides may have one backend
     layers = sorted({str(c.layers) for c in members})
     return ",".join([*names[:1], f"gpu_layers={'|'.join(layers)}"]) + f" ({len(members)} cells)"
 
@@ -67,16 +70,22 @@ def label(group: Group, cells: Sequence[ObservedCell]) -> str:
 def rate_of(basis: Basis, level: float = 0.95) -> Rate | None:
     """The interval that the counts allow: exact where their number was fixed, else the confidence sequence."""
     if basis.fixed and level == 0.95:
-        return clopper_pearson(basis.failures, basis.n)
-    return sequential.confidence_sequence(basis.failures, basis.n, level)
+        return blocks.widened(clopper_pearson(basis.failures, basis.n), basis.blocks)
+    return blocks.widened(sequential.confidence_sequence(basis.failures, basis.n, level), basis.blocks)
 
 
 def basis_of(what: str, members: Iterable[ObservedCell], cells: Cells) -> Basis:
     """The counts of a group for one kind of failure."""
     known = list(members)
     applied = [t for c in known for t in c.applied]
-    failed = sum(t.crashed for t in applied) if what == "crash_rate" else sum(_failed(t) for t in applied)
-    return Basis(what, failed, len(applied), all(c.fixed for c in known if c.applied), cells)
+    failed = failures(what, applied)
+    shared = blocks.counts(zip(blocks.block_of(applied), failed, strict=False))
+    return Basis(what, sum(failed), len(applied), all(c.fixed for c in known if c.applied), cells, blocks=shared)
+
+
+def failures(what: str, applied: Iterable[ObservedTrial]) -> list[bool]:
+    """Which of the trials failed, in the sense of `rate` or of `crash_rate`."""
+    return [t.crashed if what == "crash_rate" else _failed(t) for t in applied]
 
 
 def _failed(trial: ObservedTrial) -> bool:
@@ -147,6 +156,8 @@ def _measure(name: str, members: list[ObservedCell], group: Group) -> Value:
             why = _untested(members, group) if not applied else _open(group, members, "has no two speeds to compare")
             return Number(0.0, math.inf, gone | {why}, side, None, (0.0, math.inf))
         return Number(measured.low, measured.high, gone, side, None, (measured.low, measured.high))
+    if name in TIMES:
+        return _times(name, applied, gone, group, members)
     if name in ("outcome", "phase", "component", "divergence"):
         return Names(_names(name, applied), gone, side)
     number = {
@@ -156,6 +167,24 @@ def _measure(name: str, members: list[ObservedCell], group: Group) -> Value:
         "wrong": sum(t.outcome == "wrong_output" for t in applied),
     }[name]
     return nothing(*gone, sides=side) if gone and not applied else Number(number, number, gone, side)
+
+
+def seconds(name: str, trial: ObservedTrial) -> float | None:
+    """One of TIMES of a trial that crashed; None where nothing tells."""
+    return {"time_to_failure": trial.lived, "client_seconds": trial.seconds, "waited": trial.waited}[name]
+
+
+def _times(
+    name: str, applied: list[ObservedTrial], gone: frozenset[Gap], group: Group, members: list[ObservedCell]
+) -> Number:
+    """The shortest and the longest: what a time that is always the same must not differ in."""
+    known = [seconds(name, t) for t in applied if t.crashed]
+    told = [value for value in known if value is not None]
+    if not told or len(told) < len(known):
+        why = "has no time of a death" if applied else "no trial was applied"
+        gone |= {_open(group, members, why)}
+        return Number(0.0, math.inf, gone, (group.cells,), None, (0.0, math.inf))
+    return Number(min(told), max(told), gone, (group.cells,), None, (min(told), max(told)))
 
 
 def _names(name: str, applied: list[ObservedTrial]) -> dict[str, int]:

@@ -19,13 +19,15 @@ from stillruns.model.target import TargetId, TargetInfo
 
 @dataclass(frozen=True, slots=True)
 class PathView:
-    """`target` is None for the CPU and for a machine without a GPU; `card` None for a GPU that is not here."""
+    """`target` is None for the CPU and for a machine without a GPU; `card` None for a GPU that is not here; `column`
+    names the path's own target where `target` is another that an override pretends."""
 
     backend: Backend
     target: TargetId | None
     card: Card | None
     machine: Machine
     tables: GateTables
+    column: str = ""
 
     @property
     def processor(self) -> str:
@@ -69,15 +71,39 @@ class PathView:
         return Gate(
             layer=layer,
             path=self.backend.value,
-            target=self.shown,
+            target=self.column or self.shown,
             device=self.card.address if self.card else None,
             status=status,
             reason=reason,
             evidence=tuple(cite for cite in evidence if cite is not None),
             absent=absent,
-            workarounds=tuple(name for name in workarounds if name in self.tables.workarounds),
+            workarounds=tuple(name for name in workarounds if self._fits(name)),
             advice=advice,
             weight=weight,
+        )
+
+    def lacking(
+        self,
+        layer: Layer,
+        reason: str,
+        *evidence: Cite | None,
+        advice: str,
+        weight: int,
+        workarounds: tuple[str, ...] = (),
+    ) -> Gate:
+        """Something needed is not there: `block` on a whole system, `unknown` in a tree that is a part of one."""
+        if self.machine.whole:
+            return self.gate(
+                layer, GateStatus.BLOCK, reason, *evidence, advice=advice, weight=weight, workarounds=workarounds
+            )
+        text = f"{reason}; this tree is no whole system (no C library is in it), so it may be elsewhere"
+        return self.unknown(layer, text, AbsenceReason.NOT_COLLECTED, *evidence)
+
+    def _fits(self, name: str) -> bool:
+        """Whether the catalogue has this workaround, and for this target."""
+        found = self.tables.workarounds.get(name)
+        return found is not None and (
+            not found.targets or self.target is None or self.processor in found.targets or bool(self.column)
         )
 
     def unknown(self, layer: Layer, reason: str, absent: AbsenceReason, *evidence: Cite | None) -> Gate:
@@ -96,12 +122,15 @@ class PathView:
             if event.layer == layer.value and (not event.address or event.address in mine)
         )
 
-    def variable(self, name: str) -> tuple[str, Environment] | None:
-        """A variable as the serving process sees it: servers and their units first, this shell last."""
-        for serving in (True, False):
-            for environment in self.machine.environments:
-                if environment.serving is serving and name in environment.variables:
-                    return environment.variables[name], environment
+    def variable(self, name: str, program: str = "") -> tuple[str, Environment] | None:
+        """A variable as the serving process sees it: servers and their units first, this shell last. With `program`
+        (`ollama`) only servers of that name count as serving, and a running one hides its unit and this shell."""
+        mine = [e for e in self.machine.environments if e.serving and program in e.owner]
+        running = [e for e in mine if e.pid is not None and e.readable]
+        rest = [e for e in self.machine.environments if not e.serving]
+        for environment in running if program and running else (*mine, *rest):
+            if name in environment.variables:
+                return environment.variables[name], environment
         return None
 
     def code(self, path: str) -> CodeObjects | None:

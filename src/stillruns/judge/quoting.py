@@ -50,6 +50,47 @@ def summary(cell: ObservedCell) -> str:
     return f"{cell.id} ({', '.join(parts)})"
 
 
+def sides(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
+    """The counts of all cells with layers on a device, added up by side, where one has several such cells."""
+    grouped: dict[str, list[CellCounts]] = {}
+    for cell in cells:
+        if cell.layers not in (0, "none", "server") and cell.applied:
+            grouped.setdefault(cell.side, []).append(counts(cell))
+    if all(len(rows) == 1 for rows in grouped.values()):
+        return ()
+    names = ("applied", "crashed", "failed", "passed", "output_unknown")
+    return tuple(
+        f"{name}, {len(rows)} cell{'s' if len(rows) > 1 else ''} with layers on the device: "
+        + ", ".join(f"{n.replace('_', ' ')} {sum(getattr(row, n) for row in rows)}" for n in names)
+        for name, rows in grouped.items()
+    )
+
+
+def faster(used: Sequence[ObservedCell], cells: Sequence[ObservedCell]) -> tuple[str, ...]:
+    """A sentence when a claim has passes with layers on a device, and no speed shows that the device helped."""
+    offloaded = [c for c in used if c.layers not in (0, "none", "server") and c.applied]
+    if not any(t.passed for c in offloaded for t in c.applied):
+        return ()
+    compared = {c.id: _compared(c, cells) for c in offloaded}
+    if any(found is True for found in compared.values()):
+        return ()
+    slow = sum(found is False for found in compared.values())
+    seen = (
+        f"{slow} of {len(offloaded)} have a speed to compare, and none of these is faster"
+        if slow
+        else "none has a speed to compare"
+    )
+    return (f"no run shows the device computing faster than the CPU: of the cells with layers on it, {seen}",)
+
+
+def _compared(cell: ObservedCell, cells: Sequence[ObservedCell]) -> bool | None:
+    """Whether it is faster than its side's cell that offloads nothing; None where there is nothing to compare."""
+    base = next((c for c in cells if c.layers == 0 and _same(c, cell)), None)
+    if base is None or throughput.spread(_speeds(cell)) is None or throughput.spread(_speeds(base)) is None:
+        return None
+    return throughput.no_faster(_speeds(cell), _speeds(base)) is None
+
+
 def side(ledger: Ledger, cells: Cells) -> str:
     """A name for one side of a contrast."""
     return measuring.label(Group(cells), ledger.cells)
@@ -64,6 +105,19 @@ def scope(cells: Sequence[ObservedCell]) -> str:
             shown = " or ".join(values[:4]) + (f" or {len(values) - 4} more" if len(values) > 4 else "")
             parts.append(f"{name} {shown}")
     return ", ".join(parts) if parts else "no cell"
+
+
+def driver(cells: Sequence[ObservedCell]) -> tuple[str, tuple[str, ...]]:
+    """The drivers that the devices of these cells ran with (empty where no evidence names one), and the backends for
+    which none is on record."""
+    known: set[str] = set()
+    missing: set[str] = set()
+    for cell in cells:
+        backend = cell.factors.get("backend")
+        if backend not in ("cpu", None) and cell.layers not in (0, "none") and cell.applied:
+            named = cell.factors.get("driver")
+            (known if named else missing).add(named or str(backend))
+    return " or ".join(sorted(known)), tuple(sorted(missing))
 
 
 def not_varied(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
@@ -138,6 +192,24 @@ def blocks(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
                 "that process's own"
             )
     return tuple(found)
+
+
+def times(cell: ObservedCell) -> str:
+    """What the time to its crashes is made of, as a sentence; empty where nothing crashed or no time is known."""
+    died = [t for t in cell.applied if t.crashed and t.lived is not None]
+    if not died:
+        return ""
+    lived, measured = (_span(t.lived or 0.0 for t in died), _span(t.seconds for t in died))
+    waits = [t.waited for t in died if t.waited > 0]
+    wait = f", of which {_span(waits)} s are a wait for the memory of one that had died before" if waits else ""
+    head = f"{cell.id}: {len(died)} died {lived} s after the start of the process"
+    return f"{head}; the client measured {measured} s{wait}"
+
+
+def _span(values: Iterable[float]) -> str:
+    known = sorted(f"{value:.2f}" for value in values)
+    low, high = min(known, key=float), max(known, key=float)
+    return low if low == high else f"{low} to {high}"
 
 
 def speeds(cells: Sequence[ObservedCell]) -> tuple[str, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable
 
+from stillruns.model.expression import Expression
 from stillruns.model.server_log import Frame
 
-_NUMBERS = re.compile(r"0x[0-9a-fA-F]{1,16}|\d+")
-_PATH = re.compile(r"(?:[A-Za-z]:)?(?:[/\\][\w.+@-]{1,100}){2,20}")
+_NUMBERS = Expression(r"0x[0-9a-fA-F]{1,16}|\d+")
+_PATH = Expression(r"(?:[A-Za-z]:)?(?:[/\\][\w.+@-]{1,100}){2,20}")
 _UNKNOWN = ("??", "n/a", "")
 
 SYSTEM = (

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 
+from stillruns.judge.study_words import asked as asked_of
+from stillruns.judge.study_words import listed, many, places, span, version
+from stillruns.judge.study_words import runs as runs_of
 from stillruns.model.applied import Answer
 from stillruns.model.backend import Backend
-from stillruns.model.evidence import Ref
 from stillruns.model.worklog import Finding, StudyRequest
 
 NEAR = 0.10
 """A speed within this share of the run with no layer offloaded does not show that the GPU worked."""
 WAIT = 3.0
 """Seconds before a runner's start that are more than preparing a load takes: Ollama waits up to five for memory."""
-
-Places = tuple[tuple[str, Ref], ...]
 
 
 def findings(requests: Sequence[StudyRequest], silent_ps: Sequence[StudyRequest]) -> tuple[Finding, ...]:
@@ -27,10 +27,10 @@ def findings(requests: Sequence[StudyRequest], silent_ps: Sequence[StudyRequest]
         found.append(
             Finding(
                 "wrong server",
-                f"after {_many(silent_ps)} that answered ({_list(_runs(silent_ps))}) `ollama ps` listed no model, "
+                f"after {many(silent_ps)} that answered ({listed(runs_of(silent_ps))}) `ollama ps` listed no model, "
                 "right after a runner had served: it asked another server (or the model is unloaded at once), so "
                 "these listings and versions say nothing about the server that was measured",
-                _places(silent_ps),
+                places(silent_ps),
             )
         )
     return tuple(found)
@@ -41,15 +41,15 @@ def _void(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
     for asked in dict.fromkeys(r.record.asked for r in void):
         group = [r for r in void if r.record.asked == asked]
         reused = [r for r in group if r.reused]
-        layers = _list(dict.fromkeys(f"{r.applied_layers} of {r.total_layers}" for r in group))
-        text = f"{_many(group)} with num_gpu={_asked(group[0])} ran with {layers} layers"
+        layers = listed(dict.fromkeys(f"{r.applied_layers} of {r.total_layers}" for r in group))
+        text = f"{many(group)} with num_gpu={asked_of(group[0])} ran with {layers} layers"
         if reused == group and asked == "auto":
             text = (
-                f"{_many(group)} with num_gpu={_asked(group[0])} loaded nothing ({_list(_runs(group))}): the runner "
-                f"with {layers} layers that an earlier request had loaded served them. Ollama keeps a running model "
-                "when num_gpu is negative (server/sched.go, needsReload), so these cells were never tested"
+                f"{many(group)} with num_gpu={asked_of(group[0])} loaded nothing ({listed(runs_of(group))}): the "
+                f"runner with {layers} layers that an earlier request had loaded served them. Ollama keeps a running "
+                "model when num_gpu is negative (server/sched.go, needsReload), so these cells were never tested"
             )
-        yield Finding("void", text, _places(group))
+        yield Finding("void", text, places(group))
 
 
 def _crashes(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
@@ -60,14 +60,14 @@ def _crashes(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
             groups.setdefault(key, []).append(request)
     for (signature, phase, backend), group in groups.items():
         deaths = [r.death for r in group if r.death is not None]
-        candidates = _list(c.value for c in deaths[0].components) or "unknown"
+        candidates = listed(c.value for c in deaths[0].components) or "unknown"
         unsure = "; the log cannot tell which" if len(deaths[0].components) > 1 else ""
-        batches = _list(dict.fromkeys(d.batch for d in deaths if d.batch))
+        batches = listed(dict.fromkeys(d.batch for d in deaths if d.batch))
         where = f"{phase} phase ({batches})" if batches else f"{phase} phase"
-        layers = _list(dict.fromkeys(f"{r.applied_layers}/{r.total_layers}" for r in group))
+        layers = listed(dict.fromkeys(f"{r.applied_layers}/{r.total_layers}" for r in group))
         yield Finding(
             "crash",
-            f"{_many(group, 'runner')} died of {deaths[0].signal or 'an unknown signal'} in the {where} on {backend} "
+            f"{many(group, 'runner')} died of {deaths[0].signal or 'an unknown signal'} in the {where} on {backend} "
             f"with {layers} layers, with one signature ({signature}); candidates: {candidates}{unsure}",
             tuple((r.run, r.death.ref) for r in group if r.death is not None),
         )
@@ -83,27 +83,29 @@ def _timing(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
     before = [(round(seconds - after, 3), r) for seconds, after, r in timed]
     waits = [(wait, r) for wait, r in before if wait > WAIT]
     others = [wait for wait, _ in before if wait <= WAIT]
+    polled = [r.death.waited for _, r in waits if r.death is not None and r.death.waited is not None]
     if waits:
-        rest = f" ({_span(others)} s in the others)" if others else ""
+        rest = f" ({span(others)} s in the others)" if others else ""
+        seen = f": {span(polled)} s by its probes" if polled else ""
         yield Finding(
             "timing",
-            f"the time to a crash that the client measured ({_span(s for s, _, _ in timed)} s) is no property of the "
-            f"fault: a runner died {_span(a for _, a, _ in timed)} s after its start, but in {_many(waits)} "
-            f"{_span(w for w, _ in waits)} s passed before that start{rest}, in which the server waited for the "
-            "memory of the runner that had died before",
-            _places([r for _, r in waits]),
+            f"the time to a crash that the client measured ({span(s for s, _, _ in timed)} s) is no property of the "
+            f"fault: a runner died {span(a for _, a, _ in timed)} s after its start, but in {many(waits)} "
+            f"{span(w for w, _ in waits)} s passed before that start{rest}, in which the server waited for the "
+            f"memory of the runner that had died before{seen}",
+            places([r for _, r in waits]),
         )
 
 
 def _empty(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
     ok = [r for r in requests if r.empty and r.record.status == "ok"]
     if ok:
-        tokens = _span(r.record.tokens or 0 for r in ok)
+        tokens = span(r.record.tokens or 0 for r in ok)
         yield Finding(
             "no text",
-            f"{_many(ok)} counted as ok stored no text although {tokens} tokens were generated ({_list(_runs(ok))}): "
-            "whether their output was sane is unknown",
-            _places(ok),
+            f"{many(ok)} counted as ok stored no text although {tokens} tokens were generated "
+            f"({listed(runs_of(ok))}): whether their output was sane is unknown",
+            places(ok),
         )
 
 
@@ -119,13 +121,13 @@ def _speed(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
             cpu = median(base)
             near = [r for r in offloaded if r.record.rate and abs(r.record.rate / cpu - 1) <= NEAR]
             if near:
-                speeds = _span(r.record.rate or 0 for r in near)
+                speeds = span(r.record.rate or 0 for r in near)
                 yield Finding(
                     "speed",
                     f"{model} on {server}: {len(near)} of {len(offloaded)} answered requests with layers on the GPU "
                     f"ran at {speeds} tokens/s, within 10 % of num_gpu=0 ({cpu:.1f}): an answer in this time does "
                     "not show that the GPU did anything",
-                    _places(near),
+                    places(near),
                 )
 
 
@@ -134,7 +136,7 @@ def _versions(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
     for request in requests:
         if request.side is not Backend.UNKNOWN and request.version.low:
             shown.setdefault(request.server, request)
-    texts = {server: _version(r) for server, r in shown.items()}
+    texts = {server: version(r) for server, r in shown.items()}
     if len({r.side for r in shown.values()}) > 1 and len(set(texts.values())) > 1:
         sides = "; ".join(f"{r.side.value} ({server}) {texts[server]}" for server, r in shown.items())
         yield Finding(
@@ -151,75 +153,78 @@ def _shared(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
         return
     free = dict.fromkeys(r.device_free for r in beside if r.device_free)
     other = dict.fromkeys(r.device_free for r in requests if r.alone and r.device_free)
-    seen = f"; free before a load: {_list(free)} there, {_list(other)} otherwise" if free and other else ""
+    seen = f"; free before a load: {listed(free)} there, {listed(other)} otherwise" if free and other else ""
     servers = {r.server for r in beside}
     here = {r.device_bus for r in beside if r.device_bus}
     there = {r.device_bus for r in requests if r.device_bus and r.server not in servers}
-    shared = f"; both servers use the device {_list(sorted(here & there))}" if here & there else ""
+    shared = f"; both servers use the device {listed(sorted(here & there))}" if here & there else ""
     yield Finding(
         "shared GPU",
-        f"in {_list(_runs(beside))} a runner of the other server was still loaded when the run began{shared}{seen}",
-        _places(beside),
+        f"in {listed(runs_of(beside))} a runner of the other server was still loaded when the run began"
+        f"{shared}{seen}",
+        places(beside),
     )
 
 
 def _labels(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
     wrong = [r for r in requests if r.label and r.side is not Backend.UNKNOWN and r.label != r.side.value]
     if wrong:
-        sides = _list(dict.fromkeys(r.side.value for r in wrong))
-        labels = _list(dict.fromkeys(r.label for r in wrong))
+        sides = listed(dict.fromkeys(r.side.value for r in wrong))
+        labels = listed(dict.fromkeys(r.label for r in wrong))
         yield Finding(
             "label",
-            f"{_many(wrong)} labelled {labels} in meta.json went to a server that loads {sides} "
-            f"({_list(_runs(wrong))})",
-            _places(wrong),
+            f"{many(wrong)} labelled {labels} in meta.json went to a server that loads {sides} "
+            f"({listed(runs_of(wrong))})",
+            places(wrong),
         )
 
 
 def _order(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
     orders: dict[tuple[str, ...], list[str]] = {}
     for run in dict.fromkeys(r.run for r in requests):
-        order = tuple(dict.fromkeys(_asked(r) for r in requests if r.run == run))
+        order = tuple(dict.fromkeys(asked_of(r) for r in requests if r.run == run))
         if len(order) > 2:
             orders.setdefault(order, []).append(run)
     for order, runs in orders.items():
         if len(runs) > 1:
             yield Finding(
                 "order",
-                f"num_gpu was tried in the order {', '.join(order)} in each of {len(runs)} runs: what depends on the "
-                "order (a loaded runner, a warm page cache) cannot be told from what depends on the value",
+                f"num_gpu was tried in the order {', '.join(order)}, each value once, in each of {len(runs)} runs: "
+                "what depends on the order (a loaded runner, a warm page cache) cannot be told from what depends on "
+                "the value",
             )
 
 
 def _engines(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
-    engines: dict[str, str] = {}
+    """Models that ran on different engines, or with flash attention set in another way."""
+    shown: dict[str, tuple[str, str]] = {}
+    first: dict[str, StudyRequest] = {}
     for model in dict.fromkeys(r.model for r in requests):
-        engine = _list(dict.fromkeys(r.engine for r in requests if r.model == model and r.engine))
-        if engine:
-            engines[model] = engine
-    if len(set(engines.values())) > 1:
-        listed = "; ".join(f"{model} on the {engine}" for model, engine in engines.items())
+        own = [r for r in requests if r.model == model and r.engine]
+        if own:
+            flash = listed(dict.fromkeys(r.flash_attention for r in own if r.flash_attention))
+            shown[model] = (listed(dict.fromkeys(r.engine for r in own)), flash or "not told")
+            first[model] = own[0]
+    if len(set(shown.values())) > 1:
+        each = "; ".join(
+            f"{name} on the {engine}, flash attention {flash}" for name, (engine, flash) in shown.items()
+        )
+        what = "engines" if len({engine for engine, _ in shown.values()}) > 1 else "settings of flash attention"
         yield Finding(
-            "engines", f"the models ran on different engines ({listed}): models are confounded with engines"
+            "engines",
+            f"the models ran on different {what} ({each}): models are confounded with {what}",
+            tuple((r.run, r.runner_ref) for r in first.values() if r.runner_ref),
         )
 
 
-def _unlogged(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
-    unknown = [r for r in requests if r.side is Backend.UNKNOWN]
-    if unknown:
-        runs = _runs(unknown)
-        yield Finding(
-            "unknown backend",
-            f"{_many(unknown)} in {_many(runs, 'run')} have no line in a server's log that names a backend: where "
-            f"they ran is unknown, whatever port they asked ({_list(runs)})",
-        )
+def _unloaded(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
     unsure = [r for r in requests if r.side is not Backend.UNKNOWN and r.applied is Answer.UNKNOWN]
     if unsure:
         yield Finding(
             "unknown load",
-            f"{_many(unsure)} ran on a runner whose load is not in the journal: its layers are not shown "
-            f"({_list(_runs(unsure))})",
-            _places(unsure),
+            f"{many(unsure)} ran on a runner whose load is not in the journal: its layers are not shown "
+            f"({listed(runs_of(unsure))})",
+            places(unsure),
         )
 
 
@@ -234,39 +239,5 @@ _LOOKS: tuple[Callable[[Sequence[StudyRequest]], Iterable[Finding]], ...] = (
     _order,
     _engines,
     _labels,
-    _unlogged,
+    _unloaded,
 )
-
-
-def _asked(request: StudyRequest) -> str:
-    """As the client wrote it: a negative number for auto."""
-    asked = request.record.asked
-    return "-1" if asked == "auto" else "none" if asked is None else str(asked)
-
-
-def _version(request: StudyRequest) -> str:
-    low, high = request.version.low, request.version.high
-    return str(low) if low == high else f"{low} to {high}"
-
-
-def _many(things: Sequence[object], what: str = "request") -> str:
-    return f"{len(things)} {what}{'' if len(things) == 1 else 's'}"
-
-
-def _runs(requests: Iterable[StudyRequest]) -> list[str]:
-    return list(dict.fromkeys(r.run for r in requests))
-
-
-def _list(texts: Iterable[str]) -> str:
-    return ", ".join(texts)
-
-
-def _span(values: Iterable[float]) -> str:
-    """`2.6 to 9.8`, or the one value."""
-    known = sorted(values)
-    low, high = f"{known[0]:.3g}", f"{known[-1]:.3g}"
-    return low if low == high else f"{low} to {high}"
-
-
-def _places(requests: Iterable[StudyRequest]) -> Places:
-    return tuple((r.run, r.access_ref) for r in requests if r.access_ref)

@@ -60,6 +60,8 @@ class Basis:
     fixed: bool
     cells: Cells
     bound: str = ""
+    blocks: tuple[tuple[str, int, int], ...] = ()
+    """(boot or process, failures, trials), where its trials come from several that hold several."""
 
 
 @dataclass(frozen=True, slots=True)

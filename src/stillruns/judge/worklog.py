@@ -131,7 +131,18 @@ def _beside(
         access_ref=request.last,
         refs=tuple(dict.fromkeys([*request.refs, *([ending.ref] if ending else [])])),
         alone=None if pid is None or not probe.servers else not alive,
+        flash_attention=_flash_attention(runner),
+        libraries=runner.libraries if runner else (),
+        layout=runner.layout if runner else None,
     )
+
+
+def _flash_attention(runner: Runner | None) -> str:
+    """What it was set to, after what was asked where the two lines differ."""
+    if runner is None:
+        return ""
+    used, asked = dict(runner.settings).get("flash_attention", ""), runner.asked_flash_attention
+    return f"{asked}, then {used}" if asked and asked.lower() != used.lower() else used
 
 
 def side(server: ServerLog) -> Backend:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec.structs import replace
 
 from stillruns.catalogue import literals, load
 from stillruns.collect import core_dump, logs

@@ -12,7 +12,7 @@ from stillruns.collect.gathering import Commands, NoCommands
 from stillruns.collect.tree import FileTree, Tree
 from stillruns.errors import UsageError
 from stillruns.judge import gates
-from stillruns.lab import device_init, run_evidence, snapshot, tools
+from stillruns.lab import asked_versions, device_init, run_evidence, snapshot, tools
 from stillruns.lab.machine import Asked, Reading, merged, read_machine
 from stillruns.lab.probing import LiveCommands
 from stillruns.model.gate import GateMatrix
@@ -32,7 +32,10 @@ class Check:
     faults: list[str] = field(default_factory=list)
 
     def execute(self, environ: Mapping[str, str]) -> GateMatrix:
-        """Device init, in children with time limits, and other tools' views; judged again."""
+        """Versions and device init, in children with time limits, and other tools' views; judged again."""
+        if self.machine.live:
+            runtimes, told = asked_versions.ask(self.machine, environ)
+            self.machine = merged(self.machine, runtimes=runtimes, remarks=(*self.machine.remarks, *told))
         inits, notes = device_init.ask(self.machine, environ)
         self.machine = merged(self.machine, inits=inits, tools=tools.ask(self.machine))
         self.matrix = gates.judge(self.machine, tables(), self.target)
@@ -51,6 +54,8 @@ def start(root: Path | None, target: str, asked: Asked, *, run_tools: bool, stor
     elif run_tools and tree.live:
         commands = LiveCommands()
     asked = replace(asked, target=target)
+    if isinstance(tree, snapshot.Packed):
+        asked = replace(asked, runtimes=(*asked.runtimes, *tree.runtimes))
     if tree.live:
         asked = replace(asked, runtimes=(*asked.runtimes, *device_init.folders(os.environ)))
     reading: Reading = read_machine(tree, commands, asked)
@@ -81,6 +86,12 @@ def environ() -> Mapping[str, str]:
 def catalogue() -> GateTables:
     """The tables that ship with the program."""
     return tables()
+
+
+def is_amd(target: str) -> bool:
+    """Whether a target id is one of AMD's, known to the catalogue or of its form."""
+    parsed = parse_target(target)
+    return parsed is not None and parsed.processor.startswith("gfx")
 
 
 def targets_here() -> list[str]:

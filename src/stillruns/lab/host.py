@@ -10,9 +10,12 @@ from stillruns.collect import host_cpu
 from stillruns.model.absence import Absence
 from stillruns.normalise import host_cpu as facts
 
+MODULES = ("amdgpu", "nvidia", "i915", "xe", "nouveau", "radeon")
+"""Kernel drivers of GPUs."""
 
-def describe() -> dict[str, str | int]:
-    """CPU, processors, kernel, boot id, C library: conditions that no spec names."""
+
+def describe() -> dict[str, object]:
+    """CPU, processors, kernel, kernel drivers of GPUs, boot id, C library: conditions that no spec names."""
     cpu = facts.parse(host_cpu.read())
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -25,4 +28,19 @@ def describe() -> dict[str, str | int]:
         "machine": platform.machine(),
         "libc": " ".join(platform.libc_ver()),
         "boot_id": boot,
+        "drivers": drivers(),
     }
+
+
+def drivers(modules: Path = Path("/sys/module")) -> dict[str, str]:
+    """The loaded kernel drivers of GPUs with their versions; one of the kernel's own tree has the kernel's."""
+    found = {}
+    for name in MODULES:
+        try:
+            found[name] = (modules / name / "version").read_text().strip()[:60]
+        except FileNotFoundError:
+            if (modules / name / "initstate").exists() or (modules / name / "refcnt").exists():
+                found[name] = platform.release()
+        except OSError:
+            found[name] = ""
+    return found

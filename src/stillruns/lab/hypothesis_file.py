@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from stillruns.catalogue import load as catalogue
+from stillruns.catalogue.stock_hypotheses import shipped_hypotheses
 from stillruns.errors import SpecError
 from stillruns.judge import hypotheses
+from stillruns.lab import toml_file
 from stillruns.model.spec import HypothesisSpec
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 class Entry(msgspec.Struct, forbid_unknown_fields=True):
@@ -44,10 +39,7 @@ def check(entries: Sequence[Entry], place: str) -> tuple[HypothesisSpec, ...]:
 
 def load(path: Path) -> tuple[HypothesisSpec, ...]:
     """The `[[hypothesis]]` tables of a file: of their own, or of a spec. Raises SpecError."""
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SpecError(f"cannot read the hypotheses in {path}: {error}") from error
+    raw = toml_file.tables(toml_file.text(path, "the hypotheses in"), path)
     try:
         entries = msgspec.convert(raw.get("hypothesis", []), list[Entry])
     except msgspec.ValidationError as error:
@@ -59,7 +51,7 @@ def load(path: Path) -> tuple[HypothesisSpec, ...]:
 
 def library(names: Sequence[str] = ()) -> tuple[HypothesisSpec, ...]:
     """Hypotheses that ship with the package, all or those named. Raises SpecError for an unknown name."""
-    known = {h.id: h.spec for h in catalogue.hypotheses()}
+    known = {h.id: h.spec for h in shipped_hypotheses()}
     for name in names:
         if name not in known:
             raise SpecError(f"the library has no hypothesis {name}; there are {', '.join(known)}")

@@ -13,6 +13,8 @@ from pathlib import Path
 from stillruns.collect import worklog as folders
 from stillruns.collect.worklog import RunFolder
 from stillruns.errors import UsageError
+from stillruns.lab import studying, verdict_digest
+from stillruns.lab.worklog_form import FORM, JOURNAL, META, PROBE
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.evidence import Evidence
 from stillruns.model.exchange import Exchange
@@ -25,10 +27,6 @@ from stillruns.store.journal import Writer
 from stillruns.store.store import Store
 from stillruns.store.view import encode_trial
 
-FORM = "worklog"
-META = "meta.json"
-JOURNAL = "ollama_journal_since_start.txt"
-PROBE = "backend_probe.txt"
 NOT_OURS = Absence(AbsenceReason.NOT_COLLECTED, "imported: no core file is part of the worklog")
 
 
@@ -115,7 +113,8 @@ def _one(
     for index in range(len(client.records)):
         trial = _trial(identity, client, index, files, zone)
         writer.append("trial_ended", identity, {"trial": trial.trial, "record": encode_trial(trial)})
-    writer.append("run_ended", identity, {"imported": True})
+    verdicts = verdict_digest.of_study(studying.judge(store, study, [identity]))
+    writer.append("run_ended", identity, {"imported": True, **verdict_digest.record(verdicts)})
     return Imported(folder.name, identity, len(client.records), len(blobs), left_out=folder.left_out)
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from stillruns.catalogue.load import known_issues
 from stillruns.errors import UsageError
-from stillruns.judge import agreement, counting, experiment, hypotheses, quoting, survival, verdict
+from stillruns.judge import agreement, blocks, counting, experiment, hypotheses, quoting, survival, verdict
 from stillruns.judge.matrix import covering_note
 from stillruns.lab import distributions, engines, freezing, observing, reading
 from stillruns.model.applied import Answer, Applied
@@ -214,7 +214,8 @@ def judge_run(store: Store, run: str) -> RunResult:
 
 def judged_run(start: Opening, judged: Judged) -> RunResult:
     """The result of a run whose trials are judged already."""
-    cells = counting.table(start.plans, judged.verdicts)
+    boots = {trial: met.circumstances.boot for trial, met in judged.met.items()}
+    cells = counting.table(start.plans, judged.verdicts, boots=boots)
     seen = observed(start, judged)
     posed = freezing.posed(judged.store, judged.run, start.spec)
     curves, ranks = survival.of_cells(seen)
@@ -233,17 +234,20 @@ def judged_run(start: Opening, judged: Judged) -> RunResult:
         log_rank=ranks,
         complete=CellState.OPEN not in states,
         undecided=tuple(p.id for p, s in zip(start.plans, states, strict=True) if s is CellState.UNDECIDED),
+        shared=tuple(RunWarning("block", text) for text in blocks.sentences(seen)),
     )
 
 
 def observed(start: Opening, judged: Judged) -> tuple[ObservedCell, ...]:
     """The run's counted cells as hypotheses see them."""
     host, model, others = (start.body.get(name) for name in ("host", "model", "models"))
+    loaded = host.get("drivers") if isinstance(host, dict) else None
     where = observing.Where(
         host=str(host.get("cpu", "")) if isinstance(host, dict) else "",
         model=start.spec.model,
         model_sha256=str(model.get("sha256", "")) if isinstance(model, dict) else "",
         models={n: str(m.get("sha256")) for n, m in others.items()} if isinstance(others, dict) else {},
+        drivers={str(k): str(v) for k, v in loaded.items()} if isinstance(loaded, dict) else None,
     )
     engines_of = {p.condition.backend_id: e for p in start.plans if (e := _engine_of(start, p)) is not None}
     return observing.cells(start.plans, judged.verdicts, judged.met, engines_of, where, judged.run)
@@ -308,10 +312,11 @@ def resolve_run(store: Store, name: str) -> str:
 
 
 def newest_matrix(store: Store) -> str:
-    """The newest run that is a matrix of trials, not a single command. Raises UsageError when there is none."""
+    """The newest experiment: a matrix of trials, no single command and no selftest. Raises UsageError when there is
+    none."""
     newest = ""
     for record in store.records(kind="run_started"):
-        if record.body.get("form") not in ("once", "worklog"):
+        if not record.body.get("form"):
             newest = record.run
     if not newest:
         raise UsageError(f"the store {store.path} holds no run; start one with: stillruns demo")

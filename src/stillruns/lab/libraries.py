@@ -11,11 +11,12 @@ from stillruns.collect import kernel_library
 from stillruns.collect.tree import Tree
 from stillruns.lab.probing import Guard
 from stillruns.model.absence import Absence
-from stillruns.model.code_object import CodeObjects
+from stillruns.model.code_object import CodeObjects, Linking
+from stillruns.model.hip_runtime import HipRuntime
 from stillruns.model.kernel_library import KernelLibrary
 from stillruns.model.machine import BackendLibrary, Environment, RuntimeInstall
 from stillruns.model.raw import Collected
-from stillruns.normalise import code_objects, linking
+from stillruns.normalise import code_objects, hip_runtime, linking
 from stillruns.normalise import kernel_library as library_facts
 
 _DEVICE_CODE = ("rocm", "cuda")
@@ -29,9 +30,15 @@ class Libraries:
         """`folders` is what the probe of runtimes brought (ld.so.conf is in it)."""
         self.tree, self.guard = tree, guard
         self.code: dict[str, CodeObjects | Absence] = {}
-        self._configured = linking.configured(folders)
+        self.hip: dict[str, HipRuntime | Absence] = {}
+        self._loader = linking.loader(folders)
         self._environments = environments
         self._found: dict[str, str] = {}
+
+    def whole(self) -> bool:
+        """Whether the tree has a C library: without one it is a part of a system, and absences in it prove
+        nothing."""
+        return self.tree.live or any(self._find(path) for path in linking.C_LIBRARIES)
 
     def resolve(self, runtime: RuntimeInstall) -> RuntimeInstall:
         """The runtime with the links of its backends filled in; two levels, as far as this stack goes."""
@@ -76,13 +83,42 @@ class Libraries:
                 deeper = self.scan(path)
                 if isinstance(deeper, CodeObjects):
                     links = {**self._needs(deeper, path.rpartition("/")[0], brought), **links}
-        return dataclasses.replace(backend, links=links)
+        hip = next((path for soname, path in links.items() if soname.startswith("libamdhip64.so")), "")
+        opens = self._opens(hip, brought) if hip else {}
+        nowhere = [soname for soname, path in {**links, **opens}.items() if not path]
+        stale = {soname: linking.uncached(soname, self._loader, self._find) for soname in nowhere}
+        known = {soname: place for soname, place in stale.items() if place}
+        return dataclasses.replace(backend, links=links, opens=opens, uncached=known)
+
+    def _opens(self, path: str, brought: Sequence[str]) -> dict[str, str]:
+        """What a HIP runtime opens when it needs it, resolved as it would be."""
+        if path not in self.hip:
+            self.hip[path] = self.guard.run(path, lambda: self._hip(path))
+        runtime = self.hip[path]
+        if isinstance(runtime, Absence):
+            return {}
+        return self._resolved(Linking(needed=runtime.opens), path.rpartition("/")[0], brought)
+
+    def _hip(self, path: str) -> HipRuntime | Absence:
+        with self.tree.ranges(path) as source:
+            if isinstance(source, Absence):
+                return source
+            return hip_runtime.read(source.read_at, source.size, path, source.ref())
 
     def _needs(self, code: CodeObjects, folder: str, brought: Sequence[str]) -> dict[str, str]:
-        return linking.resolve(code.linking, folder, self._library_path(), self._configured, self._find, brought)
+        return self._resolved(code.linking, folder, brought)
 
-    def _library_path(self) -> list[str]:
-        """LD_LIBRARY_PATH of the serving process, or of this shell where none serves."""
+    def _resolved(self, names: Linking, folder: str, brought: Sequence[str]) -> dict[str, str]:
+        return linking.resolve(names, folder, self._library_path(brought), self._loader, self._find, brought)
+
+    def _library_path(self, brought: Sequence[str]) -> list[str]:
+        """LD_LIBRARY_PATH of the process that runs the runtime's program; else of a serving process or unit, else of
+        this shell. A process that runs and has none has none."""
+        for environment in self._environments:
+            folder, _, program = environment.program.rpartition("/")
+            mine = program == "ollama" if any("/ollama" in part for part in brought) else folder in brought
+            if environment.readable and folder and mine:
+                return list(linking.split(environment.variables.get("LD_LIBRARY_PATH", "")))
         for serving in (True, False):
             for environment in self._environments:
                 if environment.serving is serving and environment.variables.get("LD_LIBRARY_PATH"):

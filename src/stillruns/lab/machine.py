@@ -34,8 +34,10 @@ from stillruns.formats import gguf
 from stillruns.lab.libraries import Libraries
 from stillruns.lab.probing import Guard
 from stillruns.model.absence import Absence
-from stillruns.model.machine import Machine
+from stillruns.model.card import Card
+from stillruns.model.machine import Environment, Machine
 from stillruns.model.source_build import SourceBuild
+from stillruns.model.target import from_override
 from stillruns.normalise import amdgpu as amdgpu_facts
 from stillruns.normalise import cards as card_facts
 from stillruns.normalise import container as container_facts
@@ -99,14 +101,14 @@ def read_machine(tree: Tree, commands: Commands, asked: Asked) -> Reading:
     )
     pieces = _or_empty(ask("package databases", lambda: rocm_facts.parse(rocm.collect(tree, commands))))
     around = _or_empty(ask("environments", lambda: environment_facts.parse(environment.collect(tree, commands))))
-    folders = runtimes.collect(tree, commands, asked.runtimes)
+    folders = runtimes.collect(tree, commands, (*asked.runtimes, *_served_from(around)))
     found = _or_empty(ask("runtimes", lambda: runtime_facts.parse(folders, pieces)))
     libraries = Libraries(tree, folders, around, guard)
     found = tuple(libraries.resolve(runtime) for runtime in found)
-    box = ask("signs of a container", lambda: container_facts.parse(container.collect(tree, commands)))
+    signs = container.collect(tree, commands)
+    box = ask("signs of a container", lambda: container_facts.parse(signs))
     cpu = cpu_facts.parse(read(tree, "/proc/cpuinfo", 1 << 20).data or b"")
-    wanted = [card.processor for card in cards] + [asked.target.partition(":")[0]]
-    closely = tuple(dict.fromkeys(target for target in wanted if target.startswith("gfx")))
+    closely = _processors(cards, around, asked.target)
     has_amd = any(card.vendor == 0x1002 for card in cards)
     machine = Machine(
         name=tree.name,
@@ -126,11 +128,30 @@ def read_machine(tree: Tree, commands: Commands, asked: Asked) -> Reading:
         runtimes=found,
         environments=around,
         code=libraries.code,
+        hip=libraries.hip,
+        engines=container_facts.engines(signs),
         libraries=libraries.folders(found, closely),
         sources=tuple(_source(*source) for source in asked.sources),
         model=_model(asked.model) if asked.model else "",
+        whole=libraries.whole(),
     )
     return Reading(machine, guard)
+
+
+def _processors(cards: Sequence[Card], around: Sequence[Environment], target: str) -> tuple[str, ...]:
+    """The targets whose kernel files are read closely: the cards', the one asked for, and what overrides name."""
+    wanted = [card.processor for card in cards] + [target.partition(":")[0]]
+    for owner in around:
+        overrides = [v for name, v in owner.variables.items() if name.startswith("HSA_OVERRIDE_GFX_VERSION")]
+        wanted += [from_override(value) for value in overrides]
+    return tuple(dict.fromkeys(name for name in wanted if name.startswith("gfx")))
+
+
+def _served_from(around: Sequence[Environment]) -> tuple[str, ...]:
+    """Folders of the programs that serve or would: a build in somebody's home is a runtime like any other."""
+    programs = [entry.program for entry in around if entry.serving and entry.program.startswith("/")]
+    found = dict.fromkeys(program.rpartition("/")[0] for program in programs)
+    return tuple(folder for folder in found if folder)
 
 
 def _or_empty(found: tuple[Found, ...] | Absence) -> tuple[Found, ...]:

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from stillruns.judge import counting
+from stillruns.judge import counting, drivers
 from stillruns.model.absence import Absence
+from stillruns.model.backend import Backend
 from stillruns.model.cell_plan import CellPlan
 from stillruns.model.condition import Condition
 from stillruns.model.engine import Engine
@@ -28,6 +29,8 @@ class Met:
 
     circumstances: Circumstances
     tokens: int
+    ended_at: float | None = None
+    """Seconds from the start of the process to its end; None for a server that was not ours to start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class Where:
     model_sha256: str
     models: Mapping[str, str] = field(default_factory=dict)
     """Digests of a model axis's files by name."""
+    drivers: Mapping[str, str] | None = None
+    """The kernel drivers that were loaded, with their versions; None for a run that did not record them."""
 
 
 def met(store: Store, record: TrialRecord) -> Met:
@@ -51,6 +56,7 @@ def met(store: Store, record: TrialRecord) -> Met:
             measured=_first_sample(store, record),
         ),
         sum(exchange.tokens_seen for exchange in record.exchanges),
+        record.sighting.ended_at if record.argv else None,
     )
 
 
@@ -151,6 +157,9 @@ def _factors(condition: Condition, engine: Engine | None, where: Where) -> dict[
         "prefix": " ".join(condition.prefix) or "none",
         "args": " ".join(condition.args) or "none",
     }
+    driver = drivers.of(condition.backend, factors["device"], where.drivers) if where.drivers is not None else None
+    if driver is not None and condition.backend is not Backend.CPU:
+        factors["driver"] = driver
     kind = quantisation(model)
     if kind is not None:
         factors["quantisation"] = kind
@@ -190,6 +199,7 @@ def _trial(verdict: TrialVerdict, seen: Met | None, run: str) -> ObservedTrial:
         circumstances=seen.circumstances if seen else Circumstances(),
         key_ref=outcome.key_line,
         key_text=outcome.key_text,
+        lived=seen.ended_at if seen else None,
     )
 
 

@@ -8,10 +8,11 @@ requests share a server, is said with each claim.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
+from stillruns.judge import drivers
 from stillruns.lab import studying
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.evidence import Ref, parse_ref
@@ -28,28 +29,49 @@ _FREE = re.compile(r"(\d+(?:\.\d+)?) (MiB|GiB)")
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """The runner that served a request, the device that it used or its server has, and the type of its weights."""
+    """The runner that served a request, the device that it used or its server has, the type of its weights, and the
+    version of the kernel's driver as a probe of the run names it."""
 
     runner: Runner | None = None
     device: LogDevice | None = None
     file_type: str | None = None
     death_text: str = ""
+    kernel: str = ""
 
 
 def models(store: Store, runs: Sequence[str]) -> dict[str, tuple[ObservedCell, ...]]:
     """Model -> its cells over all these runs, in the order of the requests. Raises UsageError for another run."""
     groups: dict[str, dict[tuple[object, ...], list[tuple[StudyRequest, str, int, _Load]]]] = {}
     for run in runs:
+        kernel = studying.kernel_driver(store, run)
         loads, journal = _loads(store, run)
         requests = studying.requests_of(store, run)
         told = _lines(journal, {r.death.ref for r in requests if r.death})
         for index, request in enumerate(requests):
-            load = loads.get(request.runner_ref, _Load()) if request.runner_ref else _Load()
+            load = replace(loads.get(request.runner_ref or "", _Load()), kernel=kernel)
             if request.death:
                 load = replace(load, death_text=told.get(request.death.ref, ""))
             key = (request.side, request.record.asked, str(request.version))
             groups.setdefault(request.model, {}).setdefault(key, []).append((request, run, index, load))
-    return {model: tuple(_cell(group) for group in cells.values()) for model, cells in groups.items()}
+    return {model: _with_drivers(cells.values()) for model, cells in groups.items()}
+
+
+def _with_drivers(groups: Collection[Sequence[tuple[StudyRequest, str, int, _Load]]]) -> tuple[ObservedCell, ...]:
+    """The cells, each with the drivers of its side: a runner that loads no GPU library names none, and still stands
+    beside those that do."""
+    found: dict[str, set[str]] = {}
+    for group in groups:
+        for request, _, _, load in group:
+            device = load.device.description if load.device else None
+            named = drivers.of(request.side, device, {"amdgpu": load.kernel} if load.kernel else {})
+            if load.runner is not None and named:
+                found.setdefault(request.side.value, set()).add(named)
+    cells = []
+    for group in groups:
+        cell = _cell(group)
+        named_here = " or ".join(sorted(found.get(cell.side, ())))
+        cells.append(replace(cell, factors={**cell.factors, "driver": named_here}) if named_here else cell)
+    return tuple(cells)
 
 
 def _loads(store: Store, run: str) -> tuple[dict[Ref, _Load], bytes]:
@@ -139,9 +161,12 @@ def _trial(request: StudyRequest, run: str, index: int, load: _Load) -> Observed
             server=f"{run} {request.runner_ref}" if request.runner_ref else "",
             order=_seconds(request.record.started),
             measured=_measured(request),
+            service=request.server if request.server.endswith("]") else "",
         ),
         key_ref=death.ref if death else None,
         key_text=load.death_text,
+        lived=death.after_load if death else None,
+        waited=(death.waited or 0.0) if death else 0.0,
     )
 
 

@@ -22,7 +22,7 @@ from stillruns.errors import EnvironmentLacks, UsageError
 from stillruns.judge import once as judge_once
 from stillruns.judge import user_command
 from stillruns.judge.user_command import UserCommand
-from stillruns.lab import reading
+from stillruns.lab import reading, verdict_digest
 from stillruns.lab.running import shelf
 from stillruns.lab.spec_file import DEFAULT_PROMPT
 from stillruns.model.evidence import Ref, parse_ref
@@ -98,8 +98,10 @@ def run(
             raise EnvironmentLacks(f"{error}{_elsewhere(argv, env)}") from error
         record = dataclasses.replace(record, cell="once", env=listed({**env, **added}))
         writer.append("trial_ended", identity, {"trial": name, "record": encode_trial(record)})
-        writer.append("run_ended", identity, {"trials": 1})
-    return judged(store, record, body)
+        result = judged(store, record, body)
+        verdicts = verdict_digest.record(verdict_digest.of_once([result]))
+        writer.append("run_ended", identity, {"trials": 1, **verdicts})
+    return result
 
 
 def _elsewhere(argv: tuple[str, ...], env: Mapping[str, str]) -> str:

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from stillruns import __version__
 from stillruns.collect.gathering import Commands, NoCommands
@@ -20,7 +21,8 @@ from stillruns.redact.environment import redact_environment
 from stillruns.redact.redactor import KEY_BYTES, Redactor
 from stillruns.redact.text import redact
 
-_BINARY_READS = re.compile(r"/(?:lib|usr|opt)/.*\.(?:so|ko|bin)")
+_SYSTEM = re.compile(r"/(?:usr|lib|lib64|etc|sys|proc|dev|opt|run|var|boot|bin|sbin)(?:/|\Z)|/\Z")
+_BINARY_READS = re.compile(r"/(?:lib|usr|opt)/.*\.(?:so|ko|bin)|/etc/ld\.so\.cache\Z|/sys/.*/gpu_metrics\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +44,22 @@ def make(out: Path, root: Path | None, asked: Asked, *, run_tools: bool) -> Made
         asked = replace(asked, runtimes=(*asked.runtimes, *device_init.folders(os.environ)))
     recording = Recording(tree, commands)
     reading = read_machine(recording, recording, asked)
-    clean, redacted = _redacted(recording.answers)
-    about = {"made_by": f"stillruns {__version__}", "of": "this machine" if tree.live else "a sysroot"}
+    people = _people(recording.answers)
+    redactor = Redactor(secrets.token_bytes(KEY_BYTES), users=people, hosts=(os.uname().nodename,))
+    clean, redacted = _redacted(recording.answers, people, redactor)
+    about = {
+        "made_by": f"stillruns {__version__}",
+        "of": "this machine" if tree.live else "a sysroot",
+        "runtimes": [_place(folder, redactor) for folder in asked.runtimes],
+    }
     size = save(clean, out, about)
     paths = len(clean.entries) + len(clean.names)
     return Made(out, size, paths, redacted, tuple(reading.guard.faults))
 
 
-def _redacted(answers: Answers) -> tuple[Answers, int]:
-    """Texts redacted, environments by allow-list, accounts reduced to what permissions need."""
-    people = _people(answers)
-    redactor = Redactor(secrets.token_bytes(KEY_BYTES), users=people, hosts=(os.uname().nodename,))
-    clean = Answers(entries=answers.entries, names={}, ranges=answers.ranges)
+def _redacted(answers: Answers, people: tuple[str, ...], redactor: Redactor) -> tuple[Answers, int]:
+    """Texts redacted, environments by allow-list, accounts reduced to what permissions need, people out of paths."""
+    clean = Answers()
     count = 0
 
     def keep(blob: str, change: Callable[[bytes], bytes]) -> str:
@@ -74,16 +80,42 @@ def _redacted(answers: Answers) -> tuple[Answers, int]:
             change = lambda data: _accounts(data, redactor, people)  # noqa: E731
         elif _BINARY_READS.match(path):
             change = bytes
-        clean.reads[path] = {"blob": keep(found["blob"], change)} if "blob" in found else found
+        kept = {"blob": keep(found["blob"], change)} if "blob" in found else _absent(found, redactor)
+        clean.reads[_place(path, redactor)] = kept
+    for path, found in answers.entries.items():
+        real = {"real": _place(found["real"], redactor)} if "real" in found else {}
+        clean.entries[_place(path, redactor)] = {**_absent(found, redactor), **real}
     for path, found in answers.names.items():
-        clean.names[path] = found
+        clean.names[_place(path, redactor)] = _listing(path, found, redactor)
     for words, found in answers.commands.items():
         outputs = {key: keep(found[key], text) for key in ("stdout", "stderr")}
         clean.commands[words] = {**found, **outputs}
-    for found in answers.ranges.values():
+    for path, found in answers.ranges.items():
+        clean.ranges[_place(path, redactor)] = _absent(found, redactor)
         for part in found.get("parts", ()):
             clean.put(answers.blobs[part[2]])
     return clean, count
+
+
+def _place(path: str, redactor: Redactor) -> str:
+    """A path as the redacted texts write it, so that what they name is still found. The system's own folders name no
+    people, and an account may be called as one of them (ollama, render)."""
+    return path if _SYSTEM.match(path) else redact(path, redactor).text
+
+
+def _listing(path: str, found: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """The names in a folder."""
+    if "names" not in found:
+        return _absent(found, redactor)
+    places = [_place(f"{path.rstrip('/')}/{name}", redactor) for name in found["names"]]
+    return {"names": [place.rpartition("/")[2] for place in places]}
+
+
+def _absent(found: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """An absence's sentences may name the path."""
+    if "absence" not in found:
+        return found
+    return {"absence": {key: redact(text, redactor).text for key, text in found["absence"].items()}}
 
 
 def _people(answers: Answers) -> tuple[str, ...]:

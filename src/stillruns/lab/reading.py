@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from stillruns.catalogue import load
 from stillruns.errors import StoreError
@@ -59,7 +60,7 @@ def _facts(store: Store, record: TrialRecord) -> ServerFacts | Absence:
     facts = llama_cpp.read(data, log.id, load.grammar(Runtime.LLAMA_CPP), load.patterns(), log.cut)
     before = record.log_lines_before
     recent = tuple(t for t in facts.troubles if (parse_ref(t.ref)[1] or 0) > before)
-    return dataclasses.replace(facts, troubles=recent) if before else facts
+    return replace(facts, troubles=recent) if before else facts
 
 
 def _answer(store: Store, record: TrialRecord) -> Answered | Absence:

@@ -13,7 +13,6 @@ import msgspec
 
 from stillruns.errors import StillrunsError
 from stillruns.lab import judging, once, studying, verdict_digest
-from stillruns.model.worklog import Study
 from stillruns.store.ids import canonical, sha256_of
 from stillruns.store.store import Store
 from stillruns.store.view import decode_trial
@@ -64,12 +63,8 @@ def _one(store: Store, run: str, studies: dict[str, str]) -> Replayed:
 
 def _judged(store: Store, run: str, form: str, studies: dict[str, str]) -> object:
     if run in studies:
-        return _study(studying.judge(store, studies[run], [run]))
+        return verdict_digest.of_study(studying.judge(store, studies[run], [run]))
     if form == "once":
         records = [decode_trial(r.body["record"]) for r in store.records(run=run, kind="trial_ended")]
-        return [msgspec.to_builtins(once.judged(store, r, judging.first_record(store, run))) for r in records]
+        return verdict_digest.of_once([once.judged(store, r, judging.first_record(store, run)) for r in records])
     return verdict_digest.plain(judging.judge_run(store, run))
-
-
-def _study(study: Study) -> object:
-    return msgspec.to_builtins(study, order="deterministic")

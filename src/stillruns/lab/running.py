@@ -13,7 +13,6 @@ from types import FrameType
 
 import msgspec
 
-from stillruns import __version__
 from stillruns.act import orphans, sampling, trial
 from stillruns.act.runtimes import adapters
 from stillruns.act.trial import Put
@@ -186,17 +185,18 @@ def shelf(store: Store) -> Put:
     return put
 
 
-def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = False) -> RunResult:
+def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = False, form: str = "") -> RunResult:
     """Run a prepared spec, or go on with its unfinished run; returns the whole run, judged.
 
+    `form` marks a run that is no experiment of the user's (`selftest`).
     A changed binary or model refuses to resume (UsageError) unless `new` starts another run. Ctrl-C and SIGTERM
     raise Interrupted with everything recorded so far kept.
     """
     with store.hold(f"of-spec-{prepared.spec.sha256.removeprefix('sha256:')[:16]}"):
-        return _run(prepared, store, progress, new=new)
+        return _run(prepared, store, progress, new=new, form=form)
 
 
-def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool) -> RunResult:
+def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool, form: str) -> RunResult:
     """The same, while nobody else works on this spec in this store."""
     killed, left = orphans.sweep()
     for orphan in killed:
@@ -208,7 +208,8 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool) -> 
         if identity is None:
             identity = run_id(datetime.now(timezone.utc), prepared.spec.sha256)
             changed = freezing.changed(store, prepared.spec)
-            writer.append("run_started", identity, {**opening_record(prepared), "changed_hypotheses": changed})
+            body = {**opening_record(prepared), "changed_hypotheses": changed, **({"form": form} if form else {})}
+            writer.append("run_started", identity, body)
             if prepared.spec.hypotheses:
                 writer.append(freezing.RECORD, identity, freezing.record(prepared.spec))
             for sentence in freezing.warnings({"changed_hypotheses": changed}):
@@ -230,8 +231,9 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool) -> 
                     "there"
                 ) from None
             result = judged_run(opening(store, identity), job.judged)
-            body = {"trials": len(job.judged.verdicts), "version": __version__, "complete": result.complete}
-            writer.append("run_ended", identity, {**body, "verdicts_sha256": verdict_digest.digest_of(result)})
+            body = {"trials": len(job.judged.verdicts), "complete": result.complete}
+            verdicts = verdict_digest.record(verdict_digest.plain(result))
+            writer.append("run_ended", identity, {**body, **verdicts})
     return result
 
 

@@ -25,6 +25,8 @@ from stillruns.model.verdict import TrialVerdict
 from stillruns.store.store import Store
 from stillruns.store.view import decode_trial
 
+FORM = "selftest"
+"""How its runs are marked in the store: `report` and `claims` without a name are about experiments."""
 TIMEOUTS = Timeouts(load=12.0, first_token=8.0, token=6.0, teardown=4.0)
 """Short, since a hang is waited for."""
 DEVICE_TIMEOUTS = Timeouts(load=30.0, first_token=20.0, token=15.0, teardown=8.0)
@@ -52,7 +54,7 @@ def run(
     base = prepare(_spec(side), store, progress, environ)
     logs = store.cache_dir("fault-logs")
     prepared = _with_faults(base, chosen, shim, logs, side.backend)
-    result = running.run(prepared, store, progress, new=True)
+    result = running.run(prepared, store, progress, new=True, form=FORM)
     verdicts = {v.cell: v for v in result.verdicts}
     records = {str(r.body["trial"]): r.body["record"] for r in store.records(run=result.run, kind="trial_ended")}
     left = {o.trial for o in orphans.find()}

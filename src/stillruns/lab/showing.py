@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stillruns.errors import UsageError
-from stillruns.lab import importing, judging, once, reading, studying
+from stillruns.lab import judging, once, reading, studying, worklog_form
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
 from stillruns.normalise.logs.reader import lines, visible
@@ -66,7 +66,7 @@ def _find_record(store: Store, name: str) -> Record:
         return last
     fitting = list(found.values())
     if len(fitting) > 1:
-        matrices = [r.run for r in store.records(kind="run_started") if r.body.get("form") != "once"]
+        matrices = [r.run for r in store.records(kind="run_started") if not r.body.get("form")]
         here = [record for record in fitting if record.run in matrices[-1:]]
         fitting = here if len(here) == 1 else fitting
     if len(fitting) == 1:
@@ -100,7 +100,7 @@ def _verdict(store: Store, record: TrialRecord) -> TrialVerdict:
         return TrialVerdict(
             record.trial, record.cell, 0, seen.outcome, seen.applied, None, None, seen.tokens_per_second, seen.seconds
         )
-    if body.get("form") == importing.FORM:
+    if body.get("form") == worklog_form.FORM:
         return studying.verdict(store, record)
     start = judging.opening(store, record.run)
     judged = judging.Judged(store, record.run, start.plans, start.spec.backends, start.engines, only=record.trial)

@@ -121,9 +121,9 @@ class Recording(Tree, Commands):
 class Packed(Tree, Commands):
     """A snapshot as a tree: it answers what the machine answered, and says so where it was not asked."""
 
-    def __init__(self, name: str, answers: Answers) -> None:
-        """`answers` as they were loaded."""
-        self.name, self.live, self.answers = name, False, answers
+    def __init__(self, name: str, answers: Answers, runtimes: tuple[str, ...] = ()) -> None:
+        """`answers` as they were loaded; `runtimes` are the folders that were named when it was made."""
+        self.name, self.live, self.answers, self.runtimes = name, False, answers, runtimes
 
     def entry(self, path: str) -> Entry | Absence:
         """See `Tree`."""
@@ -214,8 +214,13 @@ def load(path: Path) -> Packed:
     try:
         with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
             for count, member in enumerate(archive):
-                if count > MOST_MEMBERS or not _MEMBER.match(member.name) or not member.isreg():
-                    raise _refused(path, f"it holds {member.name[:80]!r}, which no snapshot of this program has")
+                if count > MOST_MEMBERS:
+                    raise _refused(path, f"it holds more than {MOST_MEMBERS} members")
+                if not _MEMBER.match(member.name) or not member.isreg():
+                    what = "" if member.isreg() else " as something else than a file"
+                    raise _refused(
+                        path, f"it holds {member.name[:80]!r}{what}, which no snapshot of this program has"
+                    )
                 source = archive.extractfile(member)
                 data = source.read() if source else b""
                 if member.name == "snapshot.json":
@@ -228,7 +233,10 @@ def load(path: Path) -> Packed:
         raise _refused(path, f"its archive is damaged ({error})") from error
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise _refused(path, f"it has no snapshot.json of the schema {SCHEMA}")
-    return Packed(str(path), _answers(path, document, blobs))
+    runtimes = document.get("runtimes", [])
+    if not isinstance(runtimes, list) or not all(isinstance(folder, str) for folder in runtimes):
+        raise _refused(path, "its snapshot.json names no folders of runtimes")
+    return Packed(str(path), _answers(path, document, blobs), tuple(runtimes))
 
 
 def _answers(path: Path, document: dict[str, Any], blobs: dict[str, bytes]) -> Answers:
@@ -273,7 +281,7 @@ class _Command(msgspec.Struct):
     status: int | None
     stdout: str
     stderr: str
-    absence: dict[str, str] | None
+    absence: Absence | None
 
 
 def _check(found: dict[str, Any], form: type[Any], blobs: dict[str, bytes] | None = None) -> None:

@@ -7,25 +7,19 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from stillruns.errors import SpecError
-from stillruns.lab import hypothesis_file
+from stillruns.lab import hypothesis_file, toml_file
 from stillruns.lab.hypothesis_file import Entry
 from stillruns.lab.spec_taken import refuse_taken
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.condition import Layers
 from stillruns.model.spec import AxisValue, BackendSpec, Decide, Spec, StopRule, Timeouts
 from stillruns.store.ids import spec_digest
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 DEFAULT_PROMPT = "List three facts about the sea."
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
@@ -114,21 +108,12 @@ def load(path: Path) -> Spec:
 
     Raises SpecError when the file cannot be read, is no TOML, or a field is unknown, missing or makes no sense.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SpecError(f"cannot read the spec {path}: {(error.strerror or str(error)).lower()}") from error
-    except UnicodeDecodeError as error:
-        raise SpecError(f"cannot read the spec {path}: {error}; give a TOML file in UTF-8") from error
-    return parse(text, path)
+    return parse(toml_file.text(path, "the spec"), path)
 
 
 def parse(text: str, path: Path) -> Spec:
     """Check a spec's text; relative paths in it (binary, prompt_file, model, log) are relative to `path`'s folder."""
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"{path} is not valid TOML: {error}") from error
+    raw = toml_file.tables(text, path)
     try:
         document = msgspec.convert(raw, _Document)
     except msgspec.ValidationError as error:

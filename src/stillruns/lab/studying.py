@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 
 from stillruns.catalogue import load
 from stillruns.errors import UsageError
-from stillruns.judge import incident, study_findings, worklog
+from stillruns.judge import incident, study_conditions, study_findings, worklog
 from stillruns.judge import study as judge_study
-from stillruns.lab import autopsy, importing
+from stillruns.lab import autopsy, noted_names, worklog_form
 from stillruns.model.absence import Absence
 from stillruns.model.applied import Answer, Applied, FactorApplied
 from stillruns.model.backend import Backend, Runtime
-from stillruns.model.evidence import Ref
+from stillruns.model.evidence import Ref, line_ref
 from stillruns.model.outcome import Outcome
 from stillruns.model.phase import Phase
 from stillruns.model.server_log import Ending, Runner, ServerLog
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
-from stillruns.model.worklog import Death, Probe, Study, StudyRequest
+from stillruns.model.worklog import ClientRun, Death, Noted, Probe, Study, StudyRequest
 from stillruns.normalise import worklog as files
 from stillruns.normalise.logs import streams
 from stillruns.normalise.logs.reader import lines
@@ -30,7 +30,7 @@ def names(store: Store) -> dict[str, list[str]]:
     """Study -> its runs in the store, oldest first."""
     found: dict[str, list[str]] = {}
     for record in store.records(kind="run_started"):
-        if record.body.get("form") == importing.FORM:
+        if record.body.get("form") == worklog_form.FORM:
             found.setdefault(str(record.body.get("study", "")), []).append(record.run)
     return {study: sorted(set(runs)) for study, runs in found.items()}
 
@@ -40,7 +40,7 @@ def folders(store: Store) -> dict[str, str]:
     return {
         str(record.body["name"]): record.run
         for record in store.records(kind="run_started")
-        if record.body.get("form") == importing.FORM
+        if record.body.get("form") == worklog_form.FORM
     }
 
 
@@ -48,8 +48,8 @@ def newest(store: Store) -> str:
     """The study that was imported last, when no other run was recorded after it; else empty."""
     last = ""
     for record in store.records(kind="run_started"):
-        imported = record.body.get("form") == importing.FORM
-        if imported or record.body.get("form") != "once":
+        imported = record.body.get("form") == worklog_form.FORM
+        if imported or not record.body.get("form"):
             last = str(record.body.get("study", "")) if imported else ""
     return last
 
@@ -59,18 +59,21 @@ def judge(store: Store, name: str, runs: Sequence[str]) -> Study:
     requests: list[StudyRequest] = []
     silent: list[StudyRequest] = []
     shown: list[tuple[str, str, bool]] = []
+    noted: list[Noted] = []
     for run in runs:
         folder = _Folder(store, run)
         found = folder.requests()
         requests += found
         silent += folder.silent_ps(found)
-        shown.append((folder.name, run, folder.has(importing.JOURNAL)))
+        noted.append(folder.noted())
+        shown.append((folder.name, run, folder.has(worklog_form.JOURNAL)))
+    conditions = study_conditions.Conditions(requests, noted, noted_names.unread(noted))
     return Study(
         name=name,
         runs=tuple(shown),
         requests=tuple(requests),
         cells=judge_study.cells(requests),
-        findings=study_findings.findings(requests, silent),
+        findings=(*study_findings.findings(requests, silent), *study_conditions.findings(conditions)),
     )
 
 
@@ -123,7 +126,7 @@ class _Folder:
         body: Mapping[str, object] | None = None
         for record in store.records(run=run, kind="run_started"):
             body = record.body
-        if body is None or body.get("form") != importing.FORM:
+        if body is None or body.get("form") != worklog_form.FORM:
             raise UsageError(f"{run} is no imported run; stillruns report --list lists what the store holds")
         self.store, self.run, self.name = store, run, str(body["name"])
         self.zone = str(body.get("zone", ""))
@@ -139,15 +142,36 @@ class _Folder:
         """A file's bytes; none where it is not there."""
         return self.store.read_blob(self.files[name][1]) if name in self.files else b""
 
-    def requests(self) -> tuple[StudyRequest, ...]:
-        """Every request of the run, judged."""
-        client = files.read(self.name, self.bytes("result.json"), self.bytes(importing.META), self.zone)
+    def client(self) -> ClientRun:
+        """What its client wrote down. Raises UsageError when that cannot be read any more."""
+        client = files.read(self.name, self.bytes("result.json"), self.bytes(worklog_form.META), self.zone)
         if isinstance(client, Absence):
             raise UsageError(f"{self.run}: {client.detail}")
+        return client
+
+    def noted(self) -> Noted:
+        """What it noted beside the requests, with the lines."""
+        version, line = files.version(self.bytes(worklog_form.VERSION))
+        config = files.server_environment(self.bytes(worklog_form.JOURNAL))
+        return Noted(
+            run=self.name,
+            journal=self.has(worklog_form.JOURNAL),
+            environment=tuple((n, self._ref(worklog_form.META, at)) for n, at in self.client().noted if at),
+            server_environment=self._ref(worklog_form.JOURNAL, config) if config else None,
+            version=version,
+            version_ref=self._ref(worklog_form.VERSION, line) if line else None,
+        )
+
+    def _ref(self, name: str, line: int) -> Ref:
+        return line_ref(self.files[name][0], line)
+
+    def requests(self) -> tuple[StudyRequest, ...]:
+        """Every request of the run, judged."""
+        client = self.client()
         probe = Probe()
-        if self.has(importing.PROBE):
-            probe = files.probe(self.bytes(importing.PROBE), self.files[importing.PROBE][0])
-        journal = self.has(importing.JOURNAL)
+        if self.has(worklog_form.PROBE):
+            probe = files.probe(self.bytes(worklog_form.PROBE), self.files[worklog_form.PROBE][0])
+        journal = self.has(worklog_form.JOURNAL)
         servers = self.servers() if journal else ()
         return worklog.requests(client, servers, journal, _deaths(servers), probe)
 
@@ -156,9 +180,9 @@ class _Folder:
         count = iter(range(10_000))
         catalogue = streams.Catalogue({r: load.grammar(r) for r in streams.RUNTIMES}, load.patterns())
         splitter = streams.Splitter(
-            self.files[importing.JOURNAL][0], catalogue, streams.default_openers(), lambda: f"srv{next(count)}"
+            self.files[worklog_form.JOURNAL][0], catalogue, streams.default_openers(), lambda: f"srv{next(count)}"
         )
-        for line in lines(self.bytes(importing.JOURNAL)):
+        for line in lines(self.bytes(worklog_form.JOURNAL)):
             splitter.take(line)
         return tuple(s for s in splitter.close().servers if s.runtime is Runtime.OLLAMA)
 
@@ -192,6 +216,7 @@ def _deaths(servers: tuple[ServerLog, ...]) -> dict[Ref, Death]:
                     components=judged.components,
                     batch=ending.detail,
                     after_load=_after_load(server, ending, runner),
+                    waited=runner.waited if runner else None,
                 )
     return found
 
@@ -210,7 +235,12 @@ def requests_of(store: Store, run: str) -> tuple[StudyRequest, ...]:
     return _Folder(store, run).requests()
 
 
+def kernel_driver(store: Store, run: str) -> str:
+    """The version of the GPU's kernel driver that a probe of this imported run shows; empty where none does."""
+    return files.kernel_driver(_Folder(store, run).bytes(worklog_form.PROBE))
+
+
 def servers_of(store: Store, run: str) -> tuple[tuple[ServerLog, ...], bytes]:
     """The servers of an imported run's journal, and the journal itself; nothing where it has none."""
     folder = _Folder(store, run)
-    return (folder.servers(), folder.bytes(importing.JOURNAL)) if folder.has(importing.JOURNAL) else ((), b"")
+    return (folder.servers(), folder.bytes(worklog_form.JOURNAL)) if folder.has(worklog_form.JOURNAL) else ((), b"")

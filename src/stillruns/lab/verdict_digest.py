@@ -1,23 +1,41 @@
-"""A run's verdicts in canonical form, and their digest."""
+"""A run's verdicts as plain values, whatever its form, and the digest of their canonical form."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
+from stillruns import __version__
+from stillruns.model.once_result import OnceResult
 from stillruns.model.run_result import RunResult
+from stillruns.model.worklog import Study
 from stillruns.store.ids import canonical, sha256_of
 
 LATER = ("checks", "survival", "log_rank")
 """Parts that came after the first runs were recorded: left out where empty, so that old digests hold."""
+BESIDE = ("shared", "blocks", "driver", "driver_unknown", "sides")
+"""Parts that say again what counts, scopes and circumstances hold: they are in no digest."""
 
 
 def plain(result: RunResult) -> object:
     """Trials, cells and claims as plain values in a fixed order."""
     whole = msgspec.to_builtins(result, order="deterministic")
     assert isinstance(whole, dict)
-    return {key: value for key, value in whole.items() if key not in LATER or value}
+    whole["claims"] = [{key: value for key, value in c.items() if key not in BESIDE} for c in whole["claims"]]
+    return {key: value for key, value in whole.items() if key not in BESIDE and (key not in LATER or value)}
 
 
-def digest_of(result: RunResult) -> str:
-    """What `run_ended` records and replay compares with."""
-    return sha256_of(canonical(plain(result)))
+def of_once(results: Sequence[OnceResult]) -> object:
+    """The verdicts on supervised commands, likewise."""
+    return [msgspec.to_builtins(result) for result in results]
+
+
+def of_study(study: Study) -> object:
+    """The verdicts on an imported run, likewise."""
+    return msgspec.to_builtins(study, order="deterministic")
+
+
+def record(verdicts: object) -> dict[str, object]:
+    """What `run_ended` records and replay compares with: the digest of plain verdicts, and who came to them."""
+    return {"version": __version__, "verdicts_sha256": sha256_of(canonical(verdicts))}

@@ -5,8 +5,9 @@ Absent values are None; a field that the log cannot decide says `unknown` in its
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from stillruns.model.backend import Backend
 from stillruns.model.component import Component
@@ -24,8 +25,7 @@ class Confidence(str, Enum):
     LOW = "low"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """One input. `path` as given (`-` for standard input; a member of a folder with its own path), `sha256` of the
     bytes as read (after decompression), `lines` counted by newline."""
 
@@ -37,16 +37,14 @@ class Source:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(msgspec.Struct, frozen=True):
     """A line that counts, made visible."""
 
     ref: Ref
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Incident:
+class Incident(msgspec.Struct, frozen=True):
     """One thing that went wrong, once. `server` is None for what only the kernel's log shows, `outcome` None is
     `unknown`. `frames` are function names, innermost first, and
     `signature` is `sig1:...` or None where neither frames nor a key line allow one."""
@@ -79,8 +77,7 @@ class Incident:
     """Field name -> why the log does not decide it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Autopsy:
+class Autopsy(msgspec.Struct, frozen=True):
     """All inputs together."""
 
     sources: tuple[Source, ...]

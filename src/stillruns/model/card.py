@@ -91,7 +91,7 @@ class CardState:
     """What the driver tells about one card. Sizes in bytes, power in watts, clocks in MHz; None = not told.
 
     `asleep` says that the card is suspended and was not woken. `errors` are counts by block: (uncorrectable,
-    correctable)."""
+    correctable). `metrics` is the driver's gpu_metrics table as read, `product` the name in the board's memory."""
 
     address: str
     asleep: bool = False
@@ -110,6 +110,8 @@ class CardState:
     fan_rpm: int | None = None
     replays: int | None = None
     errors: dict[str, tuple[int, int]] = field(default_factory=dict)
+    metrics: bytes = b""
+    product: str = ""
     cites: dict[str, Cite] = field(default_factory=dict)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class CardName:
+class CardName(msgspec.Struct, frozen=True):
     """`name` is a part of the printed name (`RADV VEGA10`, `Instinct MI50`); the longest that is found counts.
     `source` says where name and `target` are brought together."""
 

@@ -49,6 +49,18 @@ class CellCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class CellBlocks:
+    """How many server processes, long-lived servers that started them, and boots the applied trials of a cell come
+    from; None where that is not on record."""
+
+    cell: str
+    applied: int
+    processes: int | None
+    servers: int | None
+    boots: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class RateTest:
     """An exact or sequential comparison of two failure rates. `p` and `fisher` are None where the numbers of trials
     were not fixed; `adjusted` is `p` after Holm's correction over the whole evaluation."""
@@ -113,3 +125,12 @@ class Claim:
     evidence: tuple[QuotedLine, ...]
     warnings: tuple[str, ...] = ()
     known_issues: tuple[str, ...] = field(default_factory=tuple)
+    driver: str = ""
+    """The drivers of its devices; empty where no device takes part, or no evidence names one."""
+    driver_unknown: tuple[str, ...] = ()
+    """The backends whose driver is not on record."""
+    blocks: tuple[CellBlocks, ...] = ()
+    sides: tuple[str, ...] = ()
+    """Its cells added up by backend, and whether the device was seen to compute faster than the CPU."""
+    shared: tuple[str, ...] = ()
+    """Warnings: what all evidence for a rate has in common, where that is one boot or one server."""

@@ -112,8 +112,8 @@ class RuntimeGate:
 @dataclass(frozen=True, slots=True)
 class KernelEventRule:
     """A form of line in the kernel's log. `layer` is a layer's name, `severity` stop, warn or note; `anchor` stands
-    in every matching line; the groups `id` (a PCI id), `file`, `ring` and `code` are looked at where the rule has
-    them."""
+    in every matching line; the groups `id` (a PCI id), `pci` (an address
+    without its function), `file`, `ring` and `code` are looked at where the rule has them."""
 
     id: str
     layer: str
@@ -121,6 +121,20 @@ class KernelEventRule:
     anchor: str
     regex: str
     text: str
+    source: str
+    read_on: str
+
+
+@dataclass(frozen=True, slots=True)
+class FirmwareNames:
+    """How amdgpu's firmware files of a target are called. Each of `prefixes` is one chip that the target stands for;
+    `whole` is True where every file of the chip has that prefix, False where others go by IP versions that only the
+    running driver knows."""
+
+    id: str
+    target: str
+    prefixes: tuple[str, ...]
+    whole: bool
     source: str
     read_on: str
 
@@ -137,4 +151,7 @@ class GateTables:
     nvidia: tuple[NvidiaArchitecture, ...]
     gates: tuple[RuntimeGate, ...]
     events: tuple[KernelEventRule, ...]
+    firmware: tuple[FirmwareNames, ...]
     workarounds: dict[str, Workaround]
+    neighbours: dict[str, tuple[str, ...]]
+    """Target -> other targets whose code has no instruction that it lacks (an override may name them)."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from stillruns.model.evidence import Ref
 
@@ -26,8 +27,7 @@ class KernelEventKind(str, Enum):
     TRAP = "trap"
 
 
-@dataclass(frozen=True, slots=True)
-class KernelEvent:
+class KernelEvent(msgspec.Struct, frozen=True):
     """One line of the kernel. `process` and `pid` belong to whoever it names, `module` is the library of a segfault,
     `device` a PCI address, `what` the ring, the reason or the Xid number. `at` as written, or empty."""
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from stillruns.model.absence import Absence
 from stillruns.model.card import Card, KfdNode
 from stillruns.model.code_object import CodeObjects
+from stillruns.model.hip_runtime import HipRuntime
 from stillruns.model.kernel_library import KernelLibrary
 from stillruns.model.raw import Cite
 from stillruns.model.source_build import SourceBuild
+from stillruns.model.vulkan_limits import VulkanLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,33 +142,53 @@ class VulkanDevice:
 
 @dataclass(frozen=True, slots=True)
 class Vulkan:
-    """The loader, the drivers and what vulkaninfo said (an absence where it was not run)."""
+    """The loader, the drivers and what vulkaninfo said, in short and at length (absences where it was not run)."""
 
     loader: str
     drivers: tuple[VulkanDriver, ...]
     devices: tuple[VulkanDevice, ...] | Absence
-    explicit: str = ""
+    limits: tuple[VulkanLimits, ...] | Absence
+
+
+@dataclass(frozen=True, slots=True)
+class NvidiaState:
+    """What nvidia-smi says of one card: `throttle` is the mask of reasons for low clocks, temperature in degrees,
+    power in watts, `uncorrected` memory errors since the driver started, memory in MiB; None where it says [N/A]."""
+
+    throttle: int | None
+    temperature: int | None
+    power: float | None
+    power_limit: float | None
+    uncorrected: int | None
+    memory: int | None
+    cite: Cite
 
 
 @dataclass(frozen=True, slots=True)
 class Nvidia:
-    """The NVIDIA driver: version, model names by PCI address, and device nodes that are there."""
+    """The NVIDIA driver: version, model names by PCI address, and device nodes that are there. `minors` are the
+    numbers of /dev/nvidiaN by address, `states` what nvidia-smi says, by address (empty where it was not run)."""
 
     driver: str
     models: dict[str, str]
     nodes: tuple[str, ...]
     library: str
     cite: Cite
+    minors: dict[str, int] = field(default_factory=dict)
+    states: dict[str, NvidiaState] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class BackendLibrary:
-    """A runtime's library of one backend: `path`, and what it links or would load (soname -> path, empty where
-    nothing answers)."""
+    """A runtime's library of one backend: `path`, and what it links (soname -> path, empty where nothing answers).
+    `opens` are names that its HIP runtime opens when it needs them (dlopen), `uncached` those that lie in a folder of
+    ld.so.conf and not in the loader's cache (soname -> folder)."""
 
     backend: str
     path: str
     links: dict[str, str] = field(default_factory=dict)
+    opens: dict[str, str] = field(default_factory=dict)
+    uncached: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,13 +208,24 @@ class RuntimeInstall:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Variables of one process, unit or shell. `serving` is True when a model server reads them."""
+    """Variables of one process, unit or shell. `serving` is True when a model server reads them.
+
+    Of a process: `pid`, `program` (its executable's real path, empty where it is not shown), `gids` (all its groups)
+    and `readable` (False where another user's process hides its environment), `container` the kind of
+    container that it runs in (empty: none seen). `unit` is a unit's name; `user` a name or, of a process, a number.
+    """
 
     owner: str
     serving: bool
     variables: dict[str, str]
     cite: Cite
     user: str = ""
+    pid: int | None = None
+    program: str = ""
+    gids: tuple[int, ...] = ()
+    readable: bool = True
+    unit: str = ""
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +264,9 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine as far as it was read; an absence says why a part is missing."""
+    """A machine as far as it was read; an absence says why a part is missing. `engines` are the container engines
+    that are here, `remarks` what two sources said differently; `whole` whether the tree is a whole system (it has a C
+    library), so that what is not in it is not installed."""
 
     name: str
     live: bool
@@ -256,3 +291,7 @@ class Machine:
     runs: tuple[RunEvidence, ...] | None = None
     tools: tuple[Tool, ...] = ()
     model: str = ""
+    whole: bool = True
+    engines: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    hip: dict[str, HipRuntime | Absence] = field(default_factory=dict)

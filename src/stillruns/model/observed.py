@@ -10,14 +10,16 @@ from stillruns.model.evidence import Ref
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What a trial met and nobody asked for. `server` names the process that served it and `boot` the boot of the
-    machine; trials that share one are not independent. `order` is its place in time among all trials of its machine.
-    `measured` holds nuisances by name (`temperature` in degrees, `load`, `free memory` in MiB), those known."""
+    """What a trial met and nobody asked for. `server` names the process that served it, `service` the long-lived one
+    that started that, and `boot` the boot of the machine; trials that share one are not independent. `order` is its
+    place in time among all trials of its machine. `measured` holds nuisances by name (`temperature` in degrees,
+    `load`, `free memory` in MiB), those known."""
 
     server: str = ""
     boot: str = ""
     order: float | None = None
     measured: dict[str, float] = field(default_factory=dict)
+    service: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,10 @@ class ObservedTrial:
     circumstances: Circumstances = Circumstances()
     key_ref: Ref | None = None
     key_text: str = ""
+    lived: float | None = None
+    """Of one that crashed: seconds from the start of the process that died to its death; None where nothing tells."""
+    waited: float = 0.0
+    """Seconds of `seconds` in which its server, before that start, waited for what an earlier death had left."""
 
     @property
     def counts(self) -> bool:

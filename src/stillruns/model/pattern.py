@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from stillruns.model.backend import Runtime
 from stillruns.model.component import Component
@@ -10,8 +10,7 @@ from stillruns.model.outcome import OutcomeKind
 from stillruns.model.phase import Phase
 
 
-@dataclass(frozen=True, slots=True)
-class GrammarRule:
+class GrammarRule(msgspec.Struct, frozen=True):
     """A line form of one runtime. `regex` is matched with search on the line without its prefix; named groups become
     the event's fields. `anchor` is a literal that every matching line contains (for the fast prefilter). `phase` is
     set when the line tells one. `since`/`until` are versions (`b4000`, `0.12.4`, or empty), `source` says who prints
@@ -28,8 +27,7 @@ class GrammarRule:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class CrashPattern:
+class CrashPattern(msgspec.Struct, frozen=True):
     """A line that explains a failure. Higher `rank` explains more; `origin` is `real` or `composed` (a pattern whose
     only golden log was composed never says `high`). `explanation` and `next_step` are plain sentences."""
 

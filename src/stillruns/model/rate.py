@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class Rate:
     """Failures out of `n` applied trials; `low` and `high` bound the true rate at `level`, two-sided.
 
-    `method` is `fixed-n` (Clopper-Pearson) or `sequential` (confidence sequence).
+    `method` is `fixed-n` (Clopper-Pearson) or `sequential` (confidence sequence), with `, by block` where the trials
+    come from several boots or warm servers and whole ones were drawn anew.
     """
 
     failures: int

@@ -39,3 +39,5 @@ class RunResult:
     """Where runs died after their first token: the curves of all tested cells, and tests between sides."""
     undecided: tuple[str, ...] = ()
     """Cells whose sequential test was not decided within their trials."""
+    shared: tuple[RunWarning, ...] = ()
+    """What all evidence for a rate has in common: warnings that came after the first runs were recorded."""

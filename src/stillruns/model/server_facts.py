@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from stillruns.model.absence import Absence
 from stillruns.model.backend import Backend, Runtime
@@ -12,8 +12,7 @@ from stillruns.model.outcome import OutcomeKind
 from stillruns.model.phase import Phase
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """One recognised log line: `kind` is the grammar rule's event name, `fields` its named groups as text.
 
     `seconds` is the line's own time stamp relative to the server's start where it has one.
@@ -27,8 +26,7 @@ class Event:
     seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SeenDevice:
+class SeenDevice(msgspec.Struct, frozen=True):
     """A device that the log lists. `used` is the line `using device X`, if any."""
 
     name: str
@@ -39,8 +37,7 @@ class SeenDevice:
     target: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Offload:
+class Offload(msgspec.Struct, frozen=True):
     """`offloaded/total` as printed, `repeating` and `output` from the lines before it (None when not printed).
 
     `overflowing` counts layers that are only partly on the device.
@@ -54,8 +51,7 @@ class Offload:
     ref: Ref
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(msgspec.Struct, frozen=True):
     """A buffer line: `device` as printed (`Vulkan0`, `CPU_Mapped`), `purpose` model, kv, compute, output or rs."""
 
     device: str
@@ -64,8 +60,7 @@ class Buffer:
     ref: Ref
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseSpan:
+class PhaseSpan(msgspec.Struct, frozen=True):
     """`first` and `last` line of a phase."""
 
     phase: Phase
@@ -73,8 +68,7 @@ class PhaseSpan:
     last: Ref
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
+class Trouble(msgspec.Struct, frozen=True):
     """A line that a crash pattern explains: `pattern` is the catalogue id, `rank` higher is more telling."""
 
     pattern: str
@@ -87,8 +81,7 @@ class Trouble:
     device: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(msgspec.Struct, frozen=True):
     """Tokens and milliseconds of prompt and generation, as the server itself measured them."""
 
     prompt_tokens: int | None
@@ -98,8 +91,7 @@ class Timing:
     ref: Ref
 
 
-@dataclass(frozen=True, slots=True)
-class ServerFacts:
+class ServerFacts(msgspec.Struct, frozen=True):
     """One server's log, read. `hidden` names what its verbosity does not show (`offload`, `buffers`, `devices`).
 
     `settings` are numbers the server printed about itself (`n_ctx`, `n_batch`, `n_ubatch`, `flash_attn`,
@@ -123,4 +115,4 @@ class ServerFacts:
     clean_end: Ref | None
     hidden: tuple[str, ...] = ()
     lines: int = 0
-    notes: tuple[str, ...] = field(default_factory=tuple)
+    notes: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ lines say and where; which lines make one incident, and who may be at fault, is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from stillruns.model.applied import Answer
 from stillruns.model.backend import Backend, Runtime
@@ -19,8 +19,7 @@ Layers = int | str | None
 """A number of layers, `"all"`, `"auto"`, or None: the log does not say."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(msgspec.Struct, frozen=True):
     """One line of one server's stream, on its way to a grammar.
 
     `text` has no journal, container or colour prefix (runtime prefixes such as `0.00.027.699 I ` or `time=...` are
@@ -34,8 +33,7 @@ class LogLine:
     torn: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class VersionRange:
+class VersionRange(msgspec.Struct, frozen=True):
     """The release, as far as the log tells: `low` to `high` inclusive, both None when nothing tells. `how` is one of
     `line` (it says so), `call sites` (slog's file:line pairs), or empty."""
 
@@ -44,8 +42,7 @@ class VersionRange:
     how: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedBackend:
+class LoadedBackend(msgspec.Struct, frozen=True):
     """A backend library that the process says it loaded."""
 
     backend: Backend
@@ -53,8 +50,7 @@ class LoadedBackend:
     ref: Ref
 
 
-@dataclass(frozen=True, slots=True)
-class LogDevice:
+class LogDevice(msgspec.Struct, frozen=True):
     """A device that the log lists. `name` is the runtime's (`Vulkan0`), `description` the card's, `target` as the
     compiler names it (`gfx900:xnack-`, `sm_61`) or None; `memory_mib` total, `driver` such as `radv`."""
 
@@ -67,8 +63,7 @@ class LogDevice:
     driver: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Runner:
+class Runner(msgspec.Struct, frozen=True):
     """One load of a model. `engine` is `llama.cpp`, `ollama engine`, `llama runner` or `vllm`.
 
     `backend` and `device` are where its weights went by its own buffer and device lines (UNKNOWN/None when these do
@@ -94,10 +89,19 @@ class Runner:
     refs: tuple[Ref, ...] = ()
     at: str = ""
     """When it was started, as printed (ISO 8601), or empty."""
+    libraries: tuple[tuple[Backend, Ref], ...] = ()
+    """The backend libraries that this very process says it loaded, with their lines; none for a runner that does
+    not say."""
+    layout: Ref | None = None
+    """The line of its layout, where `applied_layers` rests on that alone and no line counts offloaded layers."""
+    waited: float | None = None
+    """Seconds from the first of several device probes after a runner's death to this start: the server waits for the
+    dead one's memory. None where it did not, or the log has no times."""
+    asked_flash_attention: str = ""
+    """What was asked (`Auto`), where the setting is what came of it; else empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogRequest:
+class LogRequest(msgspec.Struct, frozen=True):
     """One request. `applied` says whether it ran under what it asked, `why` in one sentence. `reused` is True when no
     load of its own stands before it. `started` and `ended` are times (ISO 8601) or empty; `first` and `last` its
     lines. Rates are tokens per second of the server's own timings."""
@@ -127,8 +131,7 @@ class LogRequest:
     refs: tuple[Ref, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(msgspec.Struct, frozen=True):
     """One frame of a backtrace, innermost first: the demangled function without arguments, the module (file name of
     the library, or empty), and where it is written."""
 
@@ -137,8 +140,7 @@ class Frame:
     ref: Ref
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """A line that says that a process (or a request) ended badly.
 
     `kind` is `signal`, `exit`, `terminate`, `assert`, `panic`, `exception`, `timeout`, `eof`, `http`,
@@ -166,8 +168,7 @@ class Ending:
     """What else the lines say of it, in a few words: `batch 0 of 33 inputs`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """Something that a reader of the report should know: `kind` is a short word (`fallback`, `reused`, `hidden`,
     `misleading`, `kernel`, `cut`), `text` one sentence."""
 
@@ -176,8 +177,7 @@ class Note:
     refs: tuple[Ref, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ServerLog:
+class ServerLog(msgspec.Struct, frozen=True):
     """Everything that one server's lines say.
 
     `name` is how the log names it (`ollama[2203]`, a container, or empty). `lines` is how many lines it had,

@@ -18,8 +18,9 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class TargetList:
     """A list of GPU targets that a build uses. `name` says which (`preset ROCm 6`, `default filter`); `targets` is
-    the list, or None when the list is a filter: then `regex` is what a target must match and `default_only` says
-    that it applies only where nobody gave a list. `builds_release` when the release's own recipe uses it."""
+    the list, or None where the build takes the GPUs of the machine that builds; `regex` is what a filter asks for;
+    `default_only` says that it applies only where nobody gave a list. `builds_release` when the release's own recipe
+    uses it."""
 
     name: str
     backend: str

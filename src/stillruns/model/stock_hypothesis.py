@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from stillruns.model.spec import HypothesisSpec
 
 
-@dataclass(frozen=True, slots=True)
-class StockHypothesis:
+class StockHypothesis(msgspec.Struct, frozen=True):
     """A `[[hypothesis]]` of the library: what HypothesisSpec has, and who says so."""
 
     id: str

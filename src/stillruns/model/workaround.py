@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 
 class WorkaroundKind(str, Enum):
@@ -16,8 +17,7 @@ class WorkaroundKind(str, Enum):
     HARDWARE = "hardware"
 
 
-@dataclass(frozen=True, slots=True)
-class Workaround:
+class Workaround(msgspec.Struct, frozen=True):
     """One catalogue entry. Every field but `targets`, `runtimes` and `backends` (empty = any) is required to say
     something: an entry without a way back or a source does not load.
 
@@ -44,8 +44,7 @@ class Workaround:
     read_on: str
 
 
-@dataclass(frozen=True, slots=True)
-class KnownIssue:
+class KnownIssue(msgspec.Struct, frozen=True):
     """A fault that upstream knows: where it applies and in which version it was fixed (None = not, or not known)."""
 
     id: str

@@ -58,6 +58,8 @@ class ClientRun:
     predict: int | None = None
     zone: str = ""
     environment: tuple[tuple[str, str], ...] = ()
+    noted: tuple[tuple[str, int], ...] = ()
+    """Environment variables that the client noted, set or not, each with its line of meta.json (0: not found)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ class Death:
     """Such as `batch 0 of 33 inputs`; empty where the log does not tell."""
     after_load: float | None
     """Seconds from the runner's start to the first line after its death; None when the log has no times."""
+    waited: float | None = None
+    """Seconds that the server waited, before that start, for the memory of a runner that had died; None: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,12 @@ class StudyRequest:
     refs: tuple[Ref, ...] = ()
     alone: bool | None = None
     """Whether no other server's runner was alive when the run began; None when no listing tells."""
+    flash_attention: str = ""
+    """As the runner's lines show it (`Enabled`; `Auto, then enabled`), or empty."""
+    libraries: tuple[tuple[Backend, Ref], ...] = ()
+    """What the runner that served it says it loaded."""
+    layout: Ref | None = None
+    """Where its layers rest on the runner's layout alone."""
 
     @property
     def void(self) -> bool:
@@ -160,6 +170,30 @@ class StudyCell:
     rate: Rate | None
     speed: tuple[float, float, float] | None
     """Median, lowest and highest tokens per second of evaluation time over all answered requests, void ones too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What a run's client noted beside its requests. `environment` maps variables to their line in the run's
+    evidence; `server_environment` is the line in which the server prints its own, None where none does. `version`
+    is the release that the client noted, with its line; `journal` is false where no server log is there."""
+
+    run: str
+    journal: bool
+    environment: tuple[tuple[str, Ref], ...] = ()
+    server_environment: Ref | None = None
+    version: str = ""
+    version_ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A variable that no release of the runtime reads: `verdict` is lint's, `why` and `source` what it rests on."""
+
+    name: str
+    verdict: str
+    why: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,8 @@ def _state(raw: Collected, address: str) -> CardState:
         fan_rpm=_int(sensors["fan1_input"].text) if "fan1_input" in sensors else None,
         replays=number("pcie_replay_count"),
         errors=_errors(raw, base),
+        metrics=file.data or b"" if (file := raw.file(f"{base}/gpu_metrics")) else b"",
+        product=(raw.text(f"{base}/product_name") or "").strip(),
         cites=_cites(raw, base, sensors),
     )
 
@@ -89,9 +91,13 @@ def _cites(raw: Collected, base: str, sensors: dict[str, RawFile]) -> dict[str, 
         "pp_dpm_sclk",
         "pp_dpm_mclk",
         "ras/umc_err_count",
+        "product_name",
     )
     files = {name: raw.file(f"{base}/{name}") for name in names}
     cites = {name: file.cite(file.text.replace("\n", "; ")) for name, file in files.items() if file and file.data}
+    table = raw.file(f"{base}/gpu_metrics")
+    if table is not None and table.data:
+        cites["gpu_metrics"] = table.cite("-")
     return cites | {name: file.cite() for name, file in sensors.items() if file.data is not None}
 
 

@@ -179,10 +179,29 @@ def _single(words: Iterator[str], variables: dict[str, str]) -> tuple[bool, str]
     ):
         other = next(words, "\0")
         value = variables.get(word, word)
-        truth = matches(other, value) if after == "MATCHES" else after.endswith("EQUAL") and value == other
+        truth = matches(other, value) if after == "MATCHES" else compared(after, value, variables.get(other, other))
         return truth, next(words, "\0")
     value = variables.get(word, word)
     return value.upper() in _TRUE or (word in variables and bool(value) and not _is_false(value)), after
+
+
+def compared(how: str, left: str, right: str) -> bool:
+    """CMake's comparisons: texts for STREQUAL, else numbers part by part; what has no number is not compared."""
+    if how == "STREQUAL":
+        return left == right
+    mine, other = (tuple(int(n[:9]) for n in re.findall(r"\d+", text[:100])) for text in (left, right))
+    if not mine or not other:
+        return False
+    width = max(len(mine), len(other))
+    first, second = mine + (0,) * (width - len(mine)), other + (0,) * (width - len(other))
+    kind = how.removeprefix("VERSION_")
+    return {
+        "EQUAL": first == second,
+        "LESS": first < second,
+        "GREATER": first > second,
+        "LESS_EQUAL": first <= second,
+        "GREATER_EQUAL": first >= second,
+    }.get(kind, False)
 
 
 def _is_false(value: str) -> bool:

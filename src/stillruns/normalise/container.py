@@ -11,6 +11,30 @@ from stillruns.model.raw import Collected
 _CGROUP = re.compile(r"/(docker|kubepods|lxc|libpod|containerd|machine\.slice)", re.IGNORECASE)
 
 
+_ENGINES = {
+    "/run/docker.sock": "docker",
+    "/run/podman/podman.sock": "podman",
+    "/var/lib/containers/storage": "podman",
+    "/run/k3s/containerd/containerd.sock": "k3s",
+    "/var/lib/lxc": "lxc",
+    "/var/lib/incus": "incus",
+}
+
+
+def engines(raw: Collected) -> tuple[str, ...]:
+    """Container engines whose socket or storage is here; whether a container runs is not asked."""
+    found = [
+        name for path, name in _ENGINES.items() if (file := raw.file(path)) is not None and file.kind != "missing"
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def kind_of(cgroup: str) -> str:
+    """The kind of container that a process's cgroup names; empty where it names none."""
+    found = _CGROUP.search(cgroup)
+    return found[1].lower() if found else ""
+
+
 def parse(raw: Collected) -> Container | Absence | None:
     """The container that we are in, None where every sign is missing, an absence where nothing was read."""
     if not raw.files:

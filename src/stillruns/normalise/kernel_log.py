@@ -47,11 +47,16 @@ def parse(raw: Collected, rules: Sequence[KernelEventRule]) -> KernelLog | Absen
 def _event(rule: KernelEventRule, found: re.Match[str], line: str, cite: Cite) -> KernelEvent:
     groups = found.groupdict()
     address = _ADDRESS.search(line)
-    place = address[1] if address else groups.get("id") or ""
-    named = next((value for key, value in groups.items() if value and key != "id"), "")
+    place = address[1] if address else groups.get("id") or _function(groups.get("pci") or "")
+    named = next((value for key, value in groups.items() if value and key not in ("id", "pci")), "")
     return KernelEvent(
         rule.id, rule.layer, rule.severity, place, f"{rule.text}: {named}" if named else rule.text, cite
     )
+
+
+def _function(place: str) -> str:
+    """NVIDIA's driver leaves the function out (`0000:3b:00`): its cards are function 0."""
+    return f"{place}.0" if re.fullmatch(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}", place) else place
 
 
 def _best(raw: Collected) -> tuple[RawFile | RawCommand | None, Iterator[tuple[int, str]]]:

@@ -29,12 +29,13 @@ def read(name: str, rev: str, files: Sequence[SourceFile], offered: tuple[str, .
     lists: list[TargetList] = []
     problems: list[str] = []
     used = _presets_used(texts)
+    recipes = "".join(text for path, text in texts.items() if "Dockerfile" in path or "release.y" in path)
     for path, text in sorted(texts.items()):
         base = path.rpartition("/")[2]
         if base == "CMakePresets.json":
             lists += _presets(name, path, text, used, problems)
-        elif base == "CMakeLists.txt" and "FILTER" in text:
-            lists += _default_filter(name, path, text, offered)
+        elif base == "CMakeLists.txt":
+            lists += _defaults(name, path, text, offered, released="GGML_CUDA=ON" in recipes)
         elif (
             base.endswith("Dockerfile")
             or base in ("release.yml", "release.yaml", "docker.yml", "Makefile.rocm")
@@ -81,7 +82,7 @@ def _presets(project: str, path: str, text: str, used: set[str], problems: list[
             number = _line(text, max(text.find(f'"{variable}"', start), 0))
             targets = tuple(filter(None, value.split(";")))
             if backend == "cuda":
-                targets = tuple(f"sm_{word.split('-')[0]}" for word in targets)
+                targets = cuda_targets(targets)
             released = any(heir in used for heir in _heirs(presets, name))
             yield TargetList(
                 f"preset {name}", backend, targets, "", False, released, _place(project, path, text, number)
@@ -129,6 +130,41 @@ def _presets_used(texts: dict[str, str]) -> set[str]:
     return used
 
 
+def cuda_targets(words: Sequence[str]) -> tuple[str, ...]:
+    """CMAKE_CUDA_ARCHITECTURES: `86-real` is machine code, `75-virtual` PTX, a plain number both (CMake's manual)."""
+    found: list[str] = []
+    for word in words:
+        number, _, kind = word.partition("-")
+        if re.fullmatch(r"\d{2,3}[af]?", number):
+            found += [f"sm_{number}"] if kind != "virtual" else []
+            found += [f"compute_{number}"] if kind != "real" else []
+    return tuple(found)
+
+
+def _defaults(
+    project: str, path: str, text: str, offered: tuple[str, ...], *, released: bool
+) -> Iterator[TargetList]:
+    """What a file's own defaults say, where nobody gives a list."""
+    if "FILTER" in text:
+        yield from _default_filter(project, path, text, offered)
+    elif path == "ggml/src/ggml-hip/CMakeLists.txt":
+        for command in cmake.commands(text):
+            if command.name == "set" and command.args[:1] == ("CMAKE_HIP_ARCHITECTURES",):
+                place = _place(project, path, text, command.line)
+                yield TargetList("default of a plain build", "rocm", None, "", True, False, place)
+                return
+    elif path == "ggml/src/ggml-cuda/CMakeLists.txt":
+        for toolkit in ("12.9", "13.0"):
+            given = {"CUDAToolkit_FOUND": "1", "CUDAToolkit_VERSION": toolkit, "CMAKE_VERSION": "3.31", "UNIX": "1"}
+            result = cmake.evaluate(text, given, "CMAKE_CUDA_ARCHITECTURES", ())
+            targets = cuda_targets(result.variables.get("CMAKE_CUDA_ARCHITECTURES", "").split(";"))
+            named = [c for c in cmake.commands(text) if c.args[:2] == ("APPEND", "CMAKE_CUDA_ARCHITECTURES")]
+            if targets and named:
+                name = f"default list with CUDA {toolkit}"
+                place = _place(project, path, text, named[0].line)
+                yield TargetList(name, "cuda", targets, "", not released, released, place)
+
+
 def _default_filter(project: str, path: str, text: str, offered: tuple[str, ...]) -> Iterator[TargetList]:
     """What a plain `cmake -B build` on Linux keeps, evaluated: the list filters that really run."""
     linux = {"UNIX": "1", "LINUX": "1", "CMAKE_HIP_COMPILER": "/usr/bin/clang++", "CMAKE_SYSTEM_NAME": "Linux"}
@@ -147,16 +183,34 @@ def _default_filter(project: str, path: str, text: str, offered: tuple[str, ...]
 
 
 def _recipe_lists(project: str, path: str, text: str) -> Iterator[TargetList]:
-    """Target lists in a Dockerfile or a workflow; a comment is none."""
+    """Target lists in a Dockerfile or a workflow's jobs for Linux; a comment is none."""
+    jobs = _jobs(text) if path.endswith((".yml", ".yaml")) else []
     for number, line in enumerate(text.split("\n"), 1):
         found = _LIST.search(line[:4000])
         if not found or line.lstrip().startswith(("#", "//")):
             continue
         targets = tuple(_TARGET.findall(found[0]))
-        name = f"{path.rpartition('/')[2]} line {number}"
-        windows = bool(re.search(r"windows|hip-radeon", line, re.IGNORECASE))
+        job, runs_on = next(((name, on) for first, name, on in reversed(jobs) if first <= number), ("", ""))
+        name = f"{path.rpartition('/')[2]}, job {job}" if job else f"{path.rpartition('/')[2]} line {number}"
+        windows = bool(re.search(r"windows|hip-radeon", f"{line} {runs_on}", re.IGNORECASE))
         if not windows:
             yield TargetList(name, "rocm", targets, "", False, True, _place(project, path, text, number))
+
+
+def _jobs(text: str) -> list[tuple[int, str, str]]:
+    """(line, name, runs-on) of a workflow's jobs, by the indentation that every workflow has."""
+    found: list[tuple[int, str, str]] = []
+    inside = False
+    for number, line in enumerate(text.split("\n"), 1):
+        if re.match(r"\S", line) and not line.startswith("#"):
+            inside = line.startswith("jobs:")
+        job = re.match(r"  ([\w-]+):\s*(?:#.*)?\Z", line[:200])
+        if inside and job:
+            found.append((number, job[1], ""))
+        runs = re.match(r"    runs-on:\s*(.{1,100})", line)
+        if inside and runs and found:
+            found[-1] = (*found[-1][:2], runs[1].strip())
+    return found
 
 
 def _deletions(project: str, texts: dict[str, str]) -> Iterator[Deletion]:

@@ -8,6 +8,7 @@ import re
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.machine import Vulkan, VulkanDevice, VulkanDriver
 from stillruns.model.raw import Collected, RawCommand, RawFile
+from stillruns.normalise import vulkan_limits
 
 _SOFTWARE = re.compile(r"lavapipe|libvulkan_lvp|llvmpipe|swiftshader|lvp_icd|software rasterizer", re.IGNORECASE)
 
@@ -19,8 +20,12 @@ def parse(raw: Collected) -> Vulkan | Absence:
     loader = next((f.path for f in raw.files if f.path.endswith("/libvulkan.so.1") and f.kind == "file"), "")
     there = {file.path for file in raw.files if file.kind == "file"}
     drivers = tuple(_driver(file, there) for file in raw.files if file.path.endswith(".json") and file.data)
-    command = next((c for c in raw.commands if c.argv[0] == "vulkaninfo"), None)
-    return Vulkan(loader, drivers, _devices(command))
+    command = next((c for c in raw.commands if c.argv == ("vulkaninfo", "--summary")), None)
+    long = next((c for c in raw.commands if c.argv == ("vulkaninfo",)), None)
+    limits = (
+        Absence(AbsenceReason.NOT_COLLECTED, "vulkaninfo was not run") if long is None else vulkan_limits.parse(long)
+    )
+    return Vulkan(loader, drivers, _devices(command), limits)
 
 
 def _driver(file: RawFile, there: set[str]) -> VulkanDriver:

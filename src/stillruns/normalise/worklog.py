@@ -18,6 +18,7 @@ from stillruns.model.worklog import ClientRecord, ClientRun, Probe, ProbedRunner
 from stillruns.normalise.logs.reader import lines, visible
 
 MAX_RECORDS = 100_000
+MAX_NOTED = 200
 LARGEST = 1e15
 
 _PROCESS = re.compile(
@@ -25,6 +26,8 @@ _PROCESS = re.compile(
     r"(?P<command>/\S{1,300}) (?P<verb>serve|runner)\b"
 )
 _ZONE = re.compile(rb"(?:time=|^)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?P<zone>[+-]\d\d:\d\d|Z)", re.MULTILINE)
+_DRIVER = re.compile(r"Driver version: (?P<version>\d[\w.+~-]{0,60})\s*$")
+_VERSION = re.compile(r"ollama version is (?P<version>\d[\w.+-]{0,40})")
 _STARTED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?\Z")
 
 
@@ -55,7 +58,38 @@ def read(name: str, result: bytes, meta: bytes, zone: str = "") -> ClientRun | A
         predict=_int(document.get("num_predict")),
         zone=zone,
         environment=tuple(sorted((str(key)[:100], _text(value, 200)) for key, value in named if value is not None)),
+        noted=tuple((str(key)[:100], _line_of(meta, str(key)[:100])) for key, _ in [*named][:MAX_NOTED]),
     )
+
+
+def version(text: bytes) -> tuple[str, int]:
+    """The release that `ollama --version` printed for the server, and its line; empty where it printed none."""
+    for line in lines(text):
+        found = _VERSION.match(line.text)
+        if found:
+            return found["version"], line.number
+    return "", 0
+
+
+def kernel_driver(listing: bytes) -> str:
+    """What rocm-smi calls `Driver version`: amdgpu's own, or the kernel's where the driver came with it."""
+    for line in lines(listing):
+        found = _DRIVER.match(line.text)
+        if found:
+            return found["version"]
+    return ""
+
+
+def server_environment(journal: bytes) -> int:
+    """The line in which the server prints its own environment (`server config`); 0 where it does not."""
+    at = journal.find(b'msg="server config" env=')
+    return journal.count(b"\n", 0, at) + 1 if at >= 0 else 0
+
+
+def _line_of(text: bytes, key: str) -> int:
+    """The line of a key in a JSON text that has one member a line; 0 where it is not to be found."""
+    place = text.find(json.dumps(key).encode())
+    return text.count(b"\n", 0, place) + 1 if place >= 0 else 0
 
 
 def zone(text: bytes) -> str:

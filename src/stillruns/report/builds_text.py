@@ -29,18 +29,20 @@ def carried(rows: Sequence[RuntimeRow], target: str) -> list[tuple[RuntimeRow, b
 
 
 def text(rows: Sequence[RuntimeRow], packages: Sequence[PackageRow], targets: Sequence[str]) -> str:
-    """One block a target."""
+    """One block a target; releases in a row that say the same are one line (`--json` has each, with its place)."""
     parts = []
     for target in targets:
-        table = [["runtime", "platform", "kind", "from", "to", target, "where"]]
+        table = [["runtime", "platform", "kind", target, "from", "to"]]
         for row, has in carried(rows, target):
-            until = "newest read" if row.newest else row.until
+            until = "newest read" if row.newest else _short(row.until)
             word = {True: "yes", False: "no", None: "not told"}[has]
-            table.append([row.runtime, row.platform, _LISTS[row.facet], row.since, until, word, row.place])
-        lines = [
-            f"released builds that carry {target} (as read on {max((r.read_on for r in rows), default='?')})",
-            "",
-        ]
+            said = [row.runtime, row.platform, _LISTS[row.facet], word]
+            if table[-1][:4] == said:
+                table[-1][5] = until
+            else:
+                table.append([*said, _short(row.since), until])
+        read_on = max((r.read_on for r in rows), default="?")
+        lines = [f"ROCm builds that were released and carry {target} (as read on {read_on})", ""]
         lines += columns(table)
         mine = [package for package in packages if package.target == target]
         lines += ["", f"packages that carry {target}"]
@@ -49,6 +51,12 @@ def text(rows: Sequence[RuntimeRow], packages: Sequence[PackageRow], targets: Se
         lines += columns(found) if mine else ["  none of those that were read"]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
+
+
+def _short(release: str) -> str:
+    """A commit is told by the package that shipped it: `llama-cpp-python 0.3.17` for `49bfddeca18e (...)`."""
+    found = re.fullmatch(r"[0-9a-f]{8,40} \((.+)\)", release)
+    return found[1] if found else release
 
 
 def document(rows: Sequence[RuntimeRow], packages: Sequence[PackageRow], targets: Sequence[str]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import msgspec
 
 from stillruns.model.claim import Claim
 from stillruns.model.worklog import Finding
+from stillruns.report.claims_text import scope
 from stillruns.report.numbers import rounded
 
 
@@ -30,6 +31,10 @@ def entry(claim: Claim) -> dict[str, Any]:
     body: dict[str, Any] = msgspec.to_builtins(claim)
     tests = [{k: _digits(v) for k, v in test.items()} for test in body.pop("tests")]
     contrasts = body.pop("contrasts")
+    body["warnings"] = [*body["warnings"], *body.pop("shared")]
+    body["driver"] = claim.driver or None
+    body["scope"] = scope(claim)
+    del body["driver_unknown"]
     intervals = [{"cell": c["cell"], **c["rate"]} for c in body["counts"] if c["rate"] is not None]
     clean = rounded(
         {

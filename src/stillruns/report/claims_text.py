@@ -40,19 +40,28 @@ def claim_lines(claim: Claim) -> list[str]:
     mark = {Frozen.CHANGED: "  (changed after the trials)", Frozen.AFTER: "  (posed after the trials)"}
     lines = [f"{claim.verdict.value.upper()}  {claim.id}: {visible(claim.text)}{mark.get(claim.frozen, '')}"]
     lines.append(f"  why        {visible(claim.why)}")
-    lines.append(f"  only for   {visible(claim.scope)}")
+    lines.append(f"  only for   {visible(scope(claim))}")
     lines += _section("not varied", claim.not_varied)
     lines += ["  cells"] if claim.counts else []
     lines += [f"    {row}" for row in _table(claim.counts)]
+    lines += _section("sides", claim.sides)
     lines += _section("test", [_test(t) for t in claim.tests])
     lines += _section("contrast", [_contrast(c) for c in claim.contrasts])
     lines += _section("untested", claim.untested)
     lines += _section("decide by", claim.would_decide)
     lines += _section("known", claim.known_issues)
-    lines += _section("careful", claim.warnings)
+    lines += _section("careful", (*claim.warnings, *claim.shared))
     lines += _section("evidence", [f"{line.ref}  {line.text}" for line in claim.evidence])
     lines.append(f"  runs       {', '.join(claim.runs) or 'none'}")
     return lines
+
+
+def scope(claim: Claim) -> str:
+    """What its cells are; where no evidence names a driver, that too."""
+    if not claim.driver_unknown:
+        return claim.scope
+    where = f" on {', '.join(claim.driver_unknown)}" if claim.driver else ""
+    return f"{claim.scope}, driver not recorded{where}"
 
 
 def short(claims: Sequence[Claim]) -> list[str]:
@@ -72,7 +81,8 @@ def _table(counts: Sequence[CellCounts]) -> list[str]:
     for c in counts:
         rate = "-"
         if c.rate is not None:
-            method = "exact" if c.rate.method == "fixed-n" else "any look"
+            method = "exact" if c.rate.method.startswith("fixed-n") else "any look"
+            method += ", by block" if c.rate.method.endswith("by block") else ""
             rate = f"{int(c.rate.low * 100)} to {-int(-c.rate.high * 100 // 1)} % ({method})"
         numbers = (c.crashed, c.failed, c.passed, c.output_unknown, c.void)
         rows.append([c.cell, f"{c.applied}/{c.trials}", *map(str, numbers), rate])

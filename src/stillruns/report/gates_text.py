@@ -9,6 +9,7 @@ from stillruns.model.gate import Gate, GateMatrix, GatePath, GateStatus, Layer
 from stillruns.report.columns import columns, visible
 
 WIDTH = 110
+NARROWEST = 60
 _MARK = {
     GateStatus.ALLOW: "allow",
     GateStatus.BLOCK: "BLOCK",
@@ -18,42 +19,60 @@ _MARK = {
 }
 
 
-def text(matrix: GateMatrix, *, evidence: bool = False) -> str:
-    """Everything that `check` prints. `evidence` adds the places under each reason."""
+def text(matrix: GateMatrix, *, evidence: bool = False, width: int = WIDTH) -> str:
+    """Everything that `check` prints, in lines of at most `width` cells (a long path is never broken). `evidence`
+    adds the places under each reason."""
+    width = max(NARROWEST, width)
     lines = [f"gates of {visible(matrix.machine)}", ""]
-    lines += _table(matrix)
-    lines += ["", *_reasons(matrix, evidence)]
-    lines += ["", "paths", *_paths(matrix.paths)]
+    lines += _tables(matrix, width)
+    lines += ["", *_reasons(matrix, evidence, width)]
+    lines += ["", "paths", *_paths(matrix.paths, width)]
     if matrix.cards:
         lines += ["", "why was my GPU skipped?"]
         for card in matrix.cards:
-            where = card.device or "any"
-            lines += _wrapped(f"{where} {card.target} ({card.name}): {card.text}", "  ")
+            where = f"{card.device} " if card.device else ""
+            lines += _wrapped(f"{where}{card.target} ({card.name}): {card.text}", "  ", width)
     if matrix.advice:
         lines += ["", "advice, the likeliest first"]
         for advice in matrix.advice:
             ids = f" [{', '.join(advice.workarounds)}]" if advice.workarounds else ""
-            lines += _wrapped(f"{advice.rank}. {advice.text} ({advice.path}, {advice.gate.value}){ids}", "  ")
+            line = f"{advice.rank}. {advice.text} ({advice.path}, {advice.gate.value}){ids}"
+            lines += _wrapped(line, "  ", width)
     for note in matrix.notes:
-        lines += _wrapped(f"note: {note}", "")
+        lines += _wrapped(f"note: {note}", "", width)
     return "\n".join(lines) + "\n"
 
 
-def _column(path: GatePath) -> str:
+def _column(path: GatePath, cards: int = 1) -> str:
     if path.path == "cpu":
         return "cpu"
     device = path.device.removeprefix("0000:") if path.device else ""
-    return " ".join(filter(None, (path.path, path.target.partition(":")[0] if path.target != "none" else "", device)))
+    target = path.target.partition(":")[0] if path.target != "none" else ""
+    return " ".join(filter(None, (path.path, target, device if cards == 1 else f"x{cards}")))
 
 
-def _table(matrix: GateMatrix) -> list[str]:
-    rows = [["layer", *(_column(path) for path in matrix.paths)]]
-    for layer in Layer:
-        cells = [_cell(matrix.gates, layer, path) for path in matrix.paths]
-        if any(cells):
-            rows.append([layer.value, *cells])
-    rows.append(["path", *(path.status.value for path in matrix.paths)])
-    return columns(rows)
+def _tables(matrix: GateMatrix, width: int) -> list[str]:
+    """The matrix; cards with equal verdicts share a column, and what is wider than the page goes below."""
+    shared: dict[tuple[str, ...], list[GatePath]] = {}
+    for path in matrix.paths:
+        cells = tuple(_cell(matrix.gates, layer, path) for layer in Layer)
+        shared.setdefault((path.path, path.target.partition(":")[0], *cells, path.status.value), []).append(path)
+    columns_ = [[_column(paths[0], len(paths)), *key[2:]] for key, paths in shared.items()]
+    names = ["layer", *(layer.value for layer in Layer), "path"]
+    kept = [row for row in range(len(names)) if row in (0, len(names) - 1) or any(c[row] for c in columns_)]
+    first = [names[row] for row in kept]
+    lines: list[str] = []
+    page: list[list[str]] = []
+    for column in [[column[row] for row in kept] for column in columns_]:
+        if page and len(max(_table(first, [*page, column]), key=len)) > width:
+            lines += [*_table(first, page), ""]
+            page = []
+        page.append(column)
+    return lines + _table(first, page)
+
+
+def _table(names: Sequence[str], page: Sequence[Sequence[str]]) -> list[str]:
+    return columns(list(zip(names, *page, strict=True)))
 
 
 def _cell(gates: Sequence[Gate], layer: Layer, path: GatePath) -> str:
@@ -63,24 +82,37 @@ def _cell(gates: Sequence[Gate], layer: Layer, path: GatePath) -> str:
     return ""
 
 
-def _reasons(matrix: GateMatrix, evidence: bool) -> list[str]:
+def _reasons(matrix: GateMatrix, evidence: bool, width: int) -> list[str]:
     """One line a reason; equal reasons of several paths are said once."""
     lines: list[str] = []
+    everywhere = {
+        name: [path.device for path in matrix.paths if path.path == name] for name in {p.path for p in matrix.paths}
+    }
     for layer in Layer:
         said: dict[tuple[GateStatus, str], list[Gate]] = {}
         for gate in matrix.gates:
             if gate.layer is layer:
                 said.setdefault((gate.status, gate.reason), []).append(gate)
         for (status, reason), gates in said.items():
-            who = ", ".join(dict.fromkeys(_who(gate) for gate in gates))
-            lines += _wrapped(f"{layer.value} [{who}] {_MARK[status]}: {reason}", "")
+            who = ", ".join(_who(gates, everywhere))
+            lines += _wrapped(f"{layer.value} [{who}] {_MARK[status]}: {reason}", "", width)
             if evidence:
                 lines += _evidence(gates)
     return lines
 
 
-def _who(gate: Gate) -> str:
-    return " ".join(filter(None, (gate.path, gate.device.removeprefix("0000:") if gate.device else "")))
+def _who(gates: Sequence[Gate], everywhere: dict[str, list[str | None]]) -> list[str]:
+    """Paths by card; one word for all cards of a backend where there are several."""
+    by_path: dict[str, list[str | None]] = {}
+    for gate in gates:
+        by_path.setdefault(gate.path, []).append(gate.device)
+    found = []
+    for path, devices in by_path.items():
+        if len(devices) > 1 and devices == everywhere[path]:
+            found.append(f"{path} on all {len(devices)} cards")
+        else:
+            found += [f"{path} {device.removeprefix('0000:')}" if device else path for device in devices]
+    return list(dict.fromkeys(found))
 
 
 def _evidence(gates: Sequence[Gate]) -> list[str]:
@@ -93,13 +125,14 @@ def _evidence(gates: Sequence[Gate]) -> list[str]:
     return lines
 
 
-def _paths(paths: Sequence[GatePath]) -> list[str]:
-    return [f"  {line}" for line in columns([[_column(path), path.status.value, path.reason] for path in paths])]
+def _paths(paths: Sequence[GatePath], width: int) -> list[str]:
+    lines = columns([[_column(path), path.status.value, path.reason] for path in paths])
+    indent = " " * (len(columns([[_column(path), path.status.value, "|"] for path in paths])[0]) - 1) if paths else ""
+    return [part for line in lines for part in _wrapped(line, "  ", width, "  " + indent)]
 
 
-def _wrapped(line: str, indent: str) -> list[str]:
-    clean = visible(line)
+def _wrapped(line: str, indent: str, width: int, later: str | None = None) -> list[str]:
     return textwrap.wrap(
-        clean, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", break_long_words=False,
-        break_on_hyphens=False,
+        visible(line), width, initial_indent=indent, subsequent_indent=indent + "  " if later is None else later,
+        break_long_words=False, break_on_hyphens=False, drop_whitespace=True, fix_sentence_endings=False,
     )  # fmt: skip

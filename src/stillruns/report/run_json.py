@@ -28,7 +28,7 @@ def document(result: RunResult) -> dict[str, Any]:
         "cells": [_cell(cell) for cell in result.cells],
         "trials": [_trial(verdict) for verdict in result.verdicts],
         "claims": [claims_json.entry(claim) for claim in result.claims],
-        "warnings": [msgspec.to_builtins(w) for w in result.warnings],
+        "warnings": [msgspec.to_builtins(w) for w in (*result.warnings, *result.shared)],
         "checks": [_check(check) for check in result.checks],
         "survival": [msgspec.to_builtins(curve) for curve in result.survival],
         "log_rank": [msgspec.to_builtins(test) for test in result.log_rank],

@@ -29,7 +29,7 @@ def text(result: RunResult, *, trials: bool = False) -> str:
     if trials:
         lines += ["", *trial_lines(result)]
     lines.append("")
-    lines += [f"{warning.kind}: {visible(warning.text)}" for warning in result.warnings]
+    lines += [f"{warning.kind}: {visible(warning.text)}" for warning in (*result.warnings, *result.shared)]
     if not result.complete:
         lines.append("incomplete: run the same spec again to go on where it stopped")
     lines.append("evidence: stillruns report --trials lists the trials, stillruns show TRIAL shows one")

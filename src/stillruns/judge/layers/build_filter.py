@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
+from stillruns.judge.loading import cuda_fit
 from stillruns.judge.path_view import PathView
 from stillruns.model.absence import AbsenceReason
 from stillruns.model.backend import Backend
@@ -34,7 +35,12 @@ def judge(view: PathView) -> Gate | None:
 
 
 def kept(view: PathView, entry: TargetList) -> bool:
-    """Whether a list has the target, whatever its features, or the generic target that serves it."""
+    """Whether a list has the target, whatever its features, or the generic target that serves it; for CUDA, code or
+    PTX that surely runs on it."""
+    if view.backend is Backend.CUDA:
+        return any(
+            (fit := cuda_fit(target, view.processor)) is not None and not fit.doubt for target in entry.targets or ()
+        )
     generic = view.info.generic if view.info else ""
     return any(t.partition(":")[0] in (view.processor, generic or view.processor) for t in entry.targets or ())
 
@@ -53,6 +59,10 @@ def _source(view: PathView, source: SourceBuild) -> Gate | None:
     default = [entry for entry in lists if entry.default_only]
     has = [entry for entry in release if kept(view, entry)]
     plain = [entry for entry in default if kept(view, entry)]
+    own = any(entry.targets is None for entry in default)
+    word = f"{'keeps' if plain else 'drops'} {view.processor}"
+    if own:
+        word = "takes the GPUs of the machine that builds, or those that GPU_TARGETS names"
     removed = deleted(view, source) if view.backend is Backend.ROCM else ()
     tree = f"{source.name}@{source.rev}" if source.rev else source.name
     tail = f"; {_at(removed[0].place)} deletes {removed[0].pattern}" if removed else ""
@@ -64,16 +74,13 @@ def _source(view: PathView, source: SourceBuild) -> Gate | None:
             LAYER, status, f"{has[0].name} builds {view.processor} ({_at(has[0].place)}){tail}", *evidence
         )
     if not release:
-        status = GateStatus.PARTIAL if plain else GateStatus.BLOCK
-        word = "keeps" if plain else "drops"
-        text = (
-            f"a plain build {word} {view.processor} ({_at(default[0].place)}); no release recipe in this tree{tail}"
-        )
+        status = GateStatus.PARTIAL if plain or own else GateStatus.BLOCK
+        text = f"a plain build {word} ({_at(default[0].place)}); no release recipe in this tree{tail}"
     else:
         names = ", ".join(dict.fromkeys(f"{e.name} ({_at(e.place)})" for e in release[:2]))
         text = f"no list of the release builds {view.processor}: {names}"
         if default:
-            text += f"; the default for a plain build {'keeps' if plain else 'drops'} it ({_at(default[0].place)})"
+            text += f"; a plain build {word} ({_at(default[0].place)})"
         text += tail
         status = GateStatus.BLOCK
     return view.gate(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stillruns.judge.path_view import PathView
+from stillruns.model.absence import AbsenceReason
 from stillruns.model.backend import Backend
 from stillruns.model.card import Card, Link
 from stillruns.model.gate import Gate, GateStatus, Layer
@@ -40,6 +41,13 @@ def judge(view: PathView) -> Gate | None:
         if event.id in ("bar-no-space", "pcie-errors"):
             problems.append((event.text, event.cite, "above-4g-decoding" if event.id == "bar-no-space" else ""))
     facts = "; ".join(filter(None, (_link_text(card), _board(view, card), _too_high(view, card))))
+    if (
+        not problems
+        and (card.pci is None or not card.pci.link or card.pci.link.width is None)
+        and _size(card) is None
+    ):
+        text = f"neither the link nor the memory window of the card was readable{'; ' if facts else ''}{facts}"
+        return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, card.cite)
     if not problems:
         cite = card.pci.cites.get("current_link_width") if card.pci else None
         return view.gate(LAYER, GateStatus.ALLOW, facts or "nothing odd on the bus", cite or card.cite)
@@ -63,6 +71,10 @@ def _narrowest(card: Card) -> tuple[str, Cite | None, str] | None:
             text = f"link x{link.width} of x{link.max_width}{where}: loading and splitting over cards are slow"
             return text, card.pci.cites.get("current_link_width"), "equal-lanes"
     return None
+
+
+def _size(card: Card) -> int | None:
+    return card.state.visible_vram if card.state else None
 
 
 def _window(card: Card) -> tuple[str, Cite | None, str] | None:

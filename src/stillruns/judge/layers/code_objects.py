@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from stillruns.judge.path_view import PathView, matches
+from stillruns.judge import override
+from stillruns.judge.loading import fitting, limits
+from stillruns.judge.path_view import PathView
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.backend import Backend
 from stillruns.model.code_object import CodeObjects, CodeTarget
@@ -12,8 +14,9 @@ from stillruns.model.raw import Cite
 
 LAYER = Layer.CODE_OBJECTS
 DECIDES = (
-    "the targets inside the backend's library: exact target, features, generic targets, code object version, targets "
-    "that only some bundles hold"
+    "the targets inside the backend's library: exact target, features, generic targets, targets that only some "
+    "bundles hold; and whether the HIP runtime that it links knows their form (compressed bundles, generic targets, "
+    "code object version)"
 )
 
 
@@ -21,6 +24,11 @@ def judge(view: PathView) -> Gate | None:
     """`allow` when a runtime here holds the code, `partial` when only some bundles or runtimes do, else `block`."""
     if view.target is None or view.backend not in (Backend.ROCM, Backend.CUDA):
         return None
+    seen = override.as_runtime_sees(view)
+    return override.told(_judge(seen), seen)
+
+
+def _judge(view: PathView) -> Gate:
     libraries = view.backend_libraries
     if not libraries:
         text = f"no runtime with a {view.backend.value} backend was found here"
@@ -33,6 +41,10 @@ def judge(view: PathView) -> Gate | None:
         evidence = (*good[0].evidence, *bad[0].evidence)
         text = f"{good[0].reason}; but {bad[0].reason}"
         return view.gate(LAYER, GateStatus.PARTIAL, text, *evidence)
+    dark = [gate for gate in verdicts if gate.status is GateStatus.UNKNOWN]
+    if bad and dark and not half:
+        text = f"{bad[0].reason}; and {dark[0].reason}"
+        return view.unknown(LAYER, text, dark[0].absent or AbsenceReason.NOT_COLLECTED, *bad[0].evidence)
     return (good or half or bad or verdicts)[0]
 
 
@@ -45,54 +57,36 @@ def of_library(view: PathView, library: BackendLibrary) -> Gate:
         why = raw.detail if isinstance(raw, Absence) else "it was not read"
         reason = raw.reason if isinstance(raw, Absence) else AbsenceReason.NOT_COLLECTED
         return view.unknown(LAYER, f"{library.path}: {why}", reason)
-    found = _fitting(view, code)
+    found = fitting(view, code)
     if not found:
         return _none(view, library, code)
-    entry, condition = found[0]
-    cite = cite_of(code, entry)
-    what = entry.target if entry.processor == view.processor else f"{entry.target}, which serves {view.processor}"
-    problems = [condition] if condition else []
+    first = found[0]
+    entry, cite = first.entry, cite_of(code, first.entry)
+    exact = entry.processor == view.processor and entry.target.startswith(view.processor)
+    what = entry.target if exact else f"{entry.target}, which serves {view.processor}"
+    if first.doubt:
+        text = f"{name} holds {entry.target}; {first.doubt} is not decided"
+        return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, cite)
+    limited = list(limits(view, library, code, entry))
+    problems = [first.condition] if first.condition else []
+    problems += [limit.text for limit in limited if limit.firm]
     count = sum(
-        e.count for e, note in found if bool(note) is bool(condition)
+        f.entry.count for f in found if f.condition == first.condition
     )  # exact here, generic there: both count
     if code.bundles and count < code.bundles:
         problems.append(f"in {count} of {code.bundles} bundles only")
     if code.wrappers is not None and code.wrappers > code.bundles:
         problems.append(f"{code.wrappers - code.bundles} of {code.wrappers} registered bundles were not found")
-    if any(e.mismatches for e, _ in found):
+    if any(fit.entry.mismatches for fit in found):
         problems.append("the code says another processor than its label")
-    problems += _age(library, entry)
     problems += code.problems[:1]
+    doubts = [limit.text for limit in limited if not limit.firm]
     if problems:
-        return view.gate(LAYER, GateStatus.PARTIAL, f"{name} holds {what}, {'; '.join(problems)}", cite)
+        return view.gate(LAYER, GateStatus.PARTIAL, f"{name} holds {what}, {'; '.join(problems + doubts)}", cite)
+    if doubts:
+        return view.unknown(LAYER, f"{name} holds {what}; {'; '.join(doubts)}", AbsenceReason.NOT_COLLECTED, cite)
     version = f" (code object v{entry.code_object_version})" if entry.code_object_version else ""
     return view.gate(LAYER, GateStatus.ALLOW, f"{name} holds {what}{version}", cite)
-
-
-def _fitting(view: PathView, code: CodeObjects) -> list[tuple[CodeTarget, str]]:
-    """Entries that run on the target, the unconditional and exact ones first."""
-    assert view.target is not None
-    if view.backend is Backend.CUDA:
-        return [(entry, note) for entry in code.targets if (note := _cuda(entry, view.processor)) is not None]
-    found = []
-    for entry in code.targets:
-        fits, condition = matches(entry, view.target, view.info)
-        if fits:
-            found.append((entry, condition))
-    return sorted(found, key=lambda pair: (bool(pair[1]), pair[0].processor != view.processor))
-
-
-def _cuda(entry: CodeTarget, processor: str) -> str | None:
-    """Machine code runs on its own major with an equal or higher minor; PTX on anything newer."""
-    kind, _, number = entry.processor.partition("_")
-    mine = processor.partition("_")[2]
-    if not number.isdigit() or not mine.isdigit():
-        return "" if entry.processor == processor else None
-    if kind == "sm" and int(number) // 10 == int(mine) // 10 and int(number) <= int(mine):
-        return ""
-    if kind == "compute" and int(number) <= int(mine):
-        return "as PTX, compiled at the first start"
-    return None
 
 
 def _none(view: PathView, library: BackendLibrary, code: CodeObjects) -> Gate:
@@ -106,26 +100,30 @@ def _none(view: PathView, library: BackendLibrary, code: CodeObjects) -> Gate:
             f"{', '.join(packed) or 'nothing that was read'}"
         )
         return view.gate(LAYER, GateStatus.BLOCK if packed else GateStatus.UNKNOWN, text, cite_of(code, None))
-    if not code.targets and code.problems:
-        return view.unknown(LAYER, f"{library.path}: {code.problems[0]}", AbsenceReason.UNPARSABLE)
+    lost = code.problems[0] if code.problems else ""
+    if not lost and code.wrappers is not None and code.wrappers > code.bundles:
+        lost = f"{code.wrappers - code.bundles} of {code.wrappers} registered bundles were not found"
+    if lost:
+        text = (
+            f"what could be read of {library.path} holds {has or 'no device code'}, not {view.processor}; but {lost}"
+        )
+        return view.unknown(LAYER, text, AbsenceReason.UNPARSABLE, cite_of(code, None))
     same = [e.target for e in code.targets if e.processor == view.processor]
     if same:
         text = f"{library.path} holds {', '.join(same)}, whose features are not those of {view.shown}"
     else:
         text = f"{library.path} holds no {view.processor}; it has {has or 'no device code'}"
+    neighbour = override.advice(view, (entry.processor for entry in code.targets)) if not same else ""
+    if neighbour:
+        return view.gate(
+            LAYER, GateStatus.BLOCK, text, cite_of(code, None), weight=75, advice=neighbour,
+            workarounds=("override-gfx-neighbour", "override-apu-900", "build-llama-cpp-for-target"),
+        )  # fmt: skip
     return view.gate(
         LAYER, GateStatus.BLOCK, text, cite_of(code, None), weight=60,
         advice=f"take or build a runtime whose library holds {view.processor}",
         workarounds=("debian-rocm-packages", "build-llama-cpp-for-target", "pin-release-with-target"),
     )  # fmt: skip
-
-
-def _age(library: BackendLibrary, entry: CodeTarget) -> list[str]:
-    """A v6 code object or a generic target in a HIP runtime from before them: inferred from the runtime's soname."""
-    old = next((s for s in library.links if s in ("libamdhip64.so.4", "libamdhip64.so.5")), "")
-    if old and ((entry.code_object_version or 0) >= 6 or "generic" in entry.processor):
-        return [f"and {old} is older than such code objects (inferred)"]
-    return []
 
 
 def cite_of(code: CodeObjects, entry: CodeTarget | None) -> Cite:

@@ -13,8 +13,8 @@ DECIDES = "applied trials in the store, by backend and target"
 
 
 def judge(view: PathView) -> Gate | None:
-    """`allow` when all applied trials passed, `partial` when some did, `block` when none did. A machine without a GPU
-    has no Vulkan runs: what a rasteriser computed was computed by the CPU."""
+    """`allow` when all applied trials passed, `partial` when some did or several cards may have run them, `block`
+    when none did. A machine without a GPU has no Vulkan runs: what a rasteriser computed was computed by the CPU."""
     if view.target is None and view.backend is not Backend.CPU:
         return None
     runs = view.machine.runs
@@ -30,4 +30,17 @@ def judge(view: PathView) -> Gate | None:
     ]
     text = f"{passed} of {passed + failed} applied trials passed"
     status = GateStatus.ALLOW if not failed else GateStatus.PARTIAL if passed else GateStatus.BLOCK
+    perhaps = _candidates(view, all(r.target for r in mine))
+    if perhaps > 1:
+        text += f"; which of {perhaps} cards ran them is not told"
+        status = GateStatus.PARTIAL
     return view.gate(LAYER, status, text, *cites, weight=52, advice="look at the run's trials: stillruns report")
+
+
+def _candidates(view: PathView, by_target: bool) -> int:
+    """How many cards of this machine the trials may have run on: those of the target, where the trials name it."""
+    if view.card is None:
+        return 0
+    vendors = {Backend.ROCM: (0x1002,), Backend.CUDA: (0x10DE,)}.get(view.backend)
+    cards = [card for card in view.machine.cards if vendors is None or card.vendor in vendors]
+    return len([card for card in cards if card.processor == view.processor or not by_target])

@@ -8,6 +8,7 @@ from stillruns.judge.path_view import PathView
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.backend import Backend
 from stillruns.model.gate import Gate, GateStatus, Layer
+from stillruns.model.gate_tables import FirmwareNames
 from stillruns.model.machine import Firmware
 from stillruns.model.raw import Cite
 
@@ -16,25 +17,19 @@ DECIDES = (
     "the module's firmware list against /lib/firmware (plain, xz, zst), lines of the kernel's log, VBIOS and memory"
 )
 
-_OPTIONAL = re.compile(r"_(?:cap|ip_discovery|ta|acg_smc|mes\w*|pptable|dmcu\w*|toc|kicker)\.bin\Z|_discovery\.bin\Z")
-"""Names whose absence stops nothing on a bare-metal card: virtual functions, tables that the card has itself."""
-
-_PREFIXES = {
-    "gfx900": ("vega10_",), "gfx902": ("raven_", "raven2_", "picasso_"), "gfx904": ("vega12_",),
-    "gfx906": ("vega20_",), "gfx908": ("arcturus_",), "gfx909": ("raven2_",), "gfx90a": ("aldebaran_",),
-    "gfx90c": ("renoir_", "green_sardine_"), "gfx803": ("polaris10_", "polaris11_", "polaris12_", "fiji_", "vegam_"),
-    "gfx1010": ("navi10_",), "gfx1011": ("navi12_",), "gfx1012": ("navi14_",),
-    "gfx1030": ("sienna_cichlid_",), "gfx1031": ("navy_flounder_",), "gfx1032": ("dimgrey_cavefish_",),
-    "gfx1034": ("beige_goby_",),
-}  # fmt: skip
-"""Names of firmware by processor (linux drivers/gpu/drm/amd/amdgpu, MODULE_FIRMWARE lines); newer chips go by IP
-version (gc_11_0_0_...)."""
+_OPTIONAL = re.compile(
+    r"_(?:cap|ip_discovery|ta|acg_smc|uni_mes|mes\w*|pptable|dmcu\w*|toc)\.bin\Z|_discovery\.bin\Z|"
+    r"_(?:k2?|sjt)_\w+\.bin\Z|kicker|_(?:sk|am4|wks|rlc_1|(?:ce|pfp|me|mec|mec2)_2)\.bin\Z"
+)
+"""Names whose absence stops nothing on a bare-metal card: virtual functions (cap, sjt), tables that the card has
+itself, forms that only some boards of a chip ask for (k, kicker, sk, am4, wks), and newer forms that the driver does
+without (`_2` on Polaris: gfx_v8_0.c of linux 7.2.13 asks for them as optional)."""
 
 
 def judge(view: PathView) -> Gate | None:
     """`block` when a needed file is missing and the driver did not start, `allow` when it runs or all files are
-    there."""
-    amd = view.card is None or view.card.vendor == 0x1002
+    there, `unknown` where the names go by versions that only the card tells."""
+    amd = view.processor.startswith("gfx") if view.card is None else view.card.vendor == 0x1002
     if view.target is None or not amd or view.backend in (Backend.CPU, Backend.CUDA):
         return None
     memory = _memory(view)
@@ -46,7 +41,7 @@ def judge(view: PathView) -> Gate | None:
         version = view.card.kfd.fw_version
         text = f"the driver runs with it (compute firmware {version})" if version else "the driver runs with it"
         return view.gate(LAYER, GateStatus.ALLOW, text + memory, view.card.kfd.cite, _vbios(view))
-    if needed:
+    if needed and (needed[0].address or _prefixes(view)):
         return view.gate(
             LAYER, GateStatus.BLOCK, needed[0].text + memory, needed[0].cite, weight=68,
             advice="install the firmware package (firmware-amd-graphics, linux-firmware) and load the driver again",
@@ -58,41 +53,69 @@ def _files(view: PathView, memory: str) -> Gate:
     firmware = view.machine.firmware
     if isinstance(firmware, Absence):
         return view.unknown(LAYER, firmware.detail + memory, firmware.reason)
-    prefixes = _PREFIXES.get(view.processor, ())
-    if not prefixes:
-        text = f"which files {view.processor} needs goes by its IP versions; not decided from the files{memory}"
+    names = _names(view)
+    if names is None:
+        text = f"how the files of {view.processor} are called is in no source that was read{memory}"
         return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, firmware.cite)
-    families = [p for p in prefixes if any(name.startswith(f"amdgpu/{p}") for name in firmware.present)]
-    if not families:
+    chips = [p for p in names.prefixes if any(name.startswith(f"amdgpu/{p}") for name in firmware.present)]
+    if not chips:
         return view.gate(
-            LAYER, GateStatus.BLOCK, f"no amdgpu/{prefixes[0]}* file is there{memory}", firmware.cite, weight=66,
-            advice="install the firmware package (firmware-amd-graphics, linux-firmware)",
+            LAYER, GateStatus.BLOCK, f"no amdgpu/{names.prefixes[0]}* file is there{memory}", firmware.cite,
+            weight=66, advice="install the firmware package (firmware-amd-graphics, linux-firmware)",
         )  # fmt: skip
-    missing = _missing(firmware, tuple(families))
-    if missing:
-        text = (
-            f"the driver's list names {', '.join(missing[:3])}, which {'is' if len(missing) == 1 else 'are'} "
-            "not there"
-        )
+    listed = [p for p in chips if any(name.startswith(f"amdgpu/{p}") for name in firmware.wanted)]
+    if not listed:
+        why = "the driver's list names none of them" if firmware.wanted else "the driver's own list was not read"
+        text = f"files of amdgpu/{chips[0]}* are there; whether all are is not decided: {why}{memory}"
+        return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, firmware.cite)
+    return _against(view, firmware, names, listed, memory)
+
+
+def _against(view: PathView, firmware: Firmware, names: FirmwareNames, chips: list[str], memory: str) -> Gate:
+    """The driver's list against the files, chip by chip; which chip a card is, its target alone does not say."""
+    missing = {chip: _missing(firmware, chip) for chip in chips}
+    lacking = [name for found in missing.values() for name in found]
+    evidence = (firmware.cite, Cite(firmware.module, excerpt="firmware= lines"))
+    if lacking:
+        verb = "is" if len(lacking) == 1 else "are"
+        text = f"the driver's list names {', '.join(lacking[:3])}, which {verb} not there{memory}"
+        whole = [chip for chip, found in missing.items() if not found]
+        if whole:
+            text = f"amdgpu/{whole[0]}* is complete; if the card is another chip: {text}"
+            return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, *evidence)
         return view.gate(
-            LAYER, GateStatus.BLOCK, text + memory, firmware.cite, Cite(firmware.module, excerpt="firmware= lines"),
+            LAYER, GateStatus.BLOCK, text, *evidence,
             weight=66, advice="update the firmware package to one that fits the kernel",
         )  # fmt: skip
-    against = "every name that the driver's list needs" if firmware.wanted else f"files of {families[0]}*"
-    return view.gate(LAYER, GateStatus.ALLOW, f"{against} is there{memory}", firmware.cite, _vbios(view))
+    if not names.whole:
+        text = (
+            f"the graphics core's files (amdgpu/{chips[0]}*) are there; those of SDMA, PSP and SMU go by versions "
+            f"that only the running driver knows{memory}"
+        )
+        return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, *evidence)
+    text = f"every name that the driver's list needs (amdgpu/{chips[0]}*) is there{memory}"
+    return view.gate(LAYER, GateStatus.ALLOW, text, firmware.cite, _vbios(view))
 
 
-def _missing(firmware: Firmware, prefixes: tuple[str, ...]) -> list[str]:
-    starts = tuple(f"amdgpu/{prefix}" for prefix in prefixes)
+def _missing(firmware: Firmware, chip: str) -> list[str]:
     return [
         name
         for name in firmware.wanted
-        if name.startswith(starts) and name not in firmware.present and not _OPTIONAL.search(name)
+        if name.startswith(f"amdgpu/{chip}") and name not in firmware.present and not _OPTIONAL.search(name)
     ]
 
 
+def _names(view: PathView) -> FirmwareNames | None:
+    return next((entry for entry in view.tables.firmware if entry.target == view.processor), None)
+
+
+def _prefixes(view: PathView) -> tuple[str, ...]:
+    names = _names(view)
+    return names.prefixes if names else ()
+
+
 def _mine(view: PathView, text: str) -> bool:
-    prefixes = _PREFIXES.get(view.processor, ())
+    prefixes = _prefixes(view)
     return not prefixes or any(f"amdgpu/{prefix}" in text for prefix in prefixes)
 
 

@@ -9,7 +9,7 @@ from stillruns.model.absence import AbsenceReason
 from stillruns.model.backend import Backend
 from stillruns.model.card import Card
 from stillruns.model.gate import Gate, GateStatus, Layer
-from stillruns.model.machine import Kernel, Kfd
+from stillruns.model.machine import Kernel, Kfd, Nvidia
 from stillruns.model.raw import Cite
 
 LAYER = Layer.KERNEL_DRIVER
@@ -17,6 +17,7 @@ DECIDES = (
     "the bound driver, the KFD topology (old format too), DRM nodes, resets, ring timeouts and page faults in the log"
 )
 
+_ASIDE = ("vfio-pci", "pci-stub", "xen-pciback", "uio_pci_generic")
 _RIGHT = {0x1002: ("amdgpu",), 0x10DE: ("nvidia",), 0x8086: ("i915", "xe")}
 
 
@@ -29,7 +30,7 @@ def judge(view: PathView) -> Gate | None:
         return view.unknown(LAYER, f"no {view.processor} card is in this machine", AbsenceReason.NOT_INSTALLED)
     stop = [event for event in view.events(LAYER) if event.severity == "stop"]
     driver = card.pci.driver if card.pci else ""
-    has_node = card.kfd is not None if view.backend is Backend.ROCM else bool(card.render_node)
+    has_node = _taken(view, card)
     if stop and not has_node:
         return view.gate(LAYER, GateStatus.BLOCK, stop[0].text, stop[0].cite, weight=76,
                          advice="read the kernel's log around that line: the driver did not start the "
@@ -54,9 +55,9 @@ def _wrong_driver(view: PathView, card: Card, driver: str) -> Gate | None:
             LAYER, GateStatus.BLOCK, "no driver holds the card", cite or card.cite, weight=78,
             advice=f"load its driver ({', '.join(_RIGHT.get(card.vendor, ('?',)))}), and read why it did not start",
         )  # fmt: skip
-    if driver == "vfio-pci":
-        return view.gate(LAYER, GateStatus.BLOCK, "the card is set aside for a virtual machine "
-            "(vfio-pci)", cite, weight=78,
+    if driver in _ASIDE:
+        return view.gate(LAYER, GateStatus.BLOCK, f"the card is set aside for a virtual machine ({driver})", cite,
+                         weight=78,
                          advice="give the card back to its own driver")  # fmt: skip
     if driver in ("radeon", "nouveau") and view.backend in (Backend.ROCM, Backend.CUDA):
         other = _RIGHT[card.vendor][0]
@@ -65,7 +66,19 @@ def _wrong_driver(view: PathView, card: Card, driver: str) -> Gate | None:
                          weight=78, advice=f"bind the card to {other}")  # fmt: skip
     if driver == "nouveau":
         return view.gate(LAYER, GateStatus.PARTIAL, "nouveau holds the card: Vulkan through NVK only", cite)
+    if driver and driver not in ("radeon", "nouveau"):
+        text = f"a driver that is not known ({driver}) holds the card"
+        return view.unknown(LAYER, text, AbsenceReason.UNPARSABLE, cite)
     return None
+
+
+def _taken(view: PathView, card: Card) -> bool:
+    """Whether the driver that the backend needs shows the card: then an old line about a failed start is old."""
+    if view.backend is Backend.ROCM:
+        return card.kfd is not None
+    if view.backend is Backend.CUDA:
+        return isinstance(view.machine.nvidia, Nvidia) and card.address in view.machine.nvidia.models
+    return bool(card.render_node)
 
 
 def _no_node(view: PathView, card: Card) -> Gate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stillruns.judge import override
 from stillruns.judge.path_view import PathView
 from stillruns.model.absence import AbsenceReason
 from stillruns.model.backend import Backend
@@ -28,9 +29,20 @@ def judge(view: PathView) -> Gate | None:
     """`allow` complete, `partial` fallback only or mixed, `block` absent or damaged."""
     if view.target is None or view.backend is not Backend.ROCM:
         return None
+    seen = override.as_runtime_sees(view)
+    return override.told(_judge(seen), seen)
+
+
+def _judge(view: PathView) -> Gate:
     folder, how = chosen(view)
     if folder is None:
         return view.unknown(LAYER, how, AbsenceReason.NOT_INSTALLED)
+    if not view.backend_libraries:
+        states = {f.folder: f.of(view.processor).state for f in view.machine.libraries if f.library == "rocBLAS"}
+        if len(set(states.values())) > 1:
+            shown = ", ".join(f"{place}: {state.value}" for place, state in list(states.items())[:3])
+            text = f"no runtime here says which folder it uses, and they differ ({shown})"
+            return view.unknown(LAYER, text, AbsenceReason.NOT_INSTALLED)
     entry = folder.of(view.processor)
     gate = _of(view, folder, entry, how)
     if gate.status is GateStatus.ALLOW:
@@ -79,6 +91,14 @@ def _of(view: PathView, folder: KernelLibrary, entry: TargetFiles, how: str) -> 
             LAYER, GateStatus.PARTIAL, text, cite, weight=35,
             advice="compare the outputs with the CPU before you trust copied kernels",
             workarounds=("rocblas-private-library-path",),
+        )  # fmt: skip
+    usable = (LibraryState.COMPLETE, LibraryState.FALLBACK_ONLY)
+    whole = [other.target for other in folder.targets if other.state in usable]
+    neighbour = override.advice(view, whole) if entry.state is LibraryState.ABSENT else ""
+    if neighbour:
+        return view.gate(
+            LAYER, GateStatus.BLOCK, text, cite, weight=75, advice=neighbour,
+            workarounds=("override-gfx-neighbour", "override-apu-900", "rocblas-private-library-path"),
         )  # fmt: skip
     copy = {"gfx906": "copy-gfx906-tensile-files", "gfx900": "copy-gfx900-tensile-files"}.get(view.processor, "")
     return view.gate(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from stillruns.judge import override
 from stillruns.judge.layers import kernel_libraries
 from stillruns.judge.path_view import PathView
+from stillruns.model.absence import AbsenceReason
 from stillruns.model.backend import Backend
 from stillruns.model.gate import Gate, GateStatus, Layer
 from stillruns.model.kernel_library import LibraryState
@@ -25,6 +27,11 @@ def judge(view: PathView) -> Gate | None:
     """`allow` when everything that is needed is there or not needed, `partial` when only some models would run."""
     if view.target is None or view.backend is not Backend.ROCM:
         return None
+    seen = override.as_runtime_sees(view)
+    return override.told(_judge(seen), seen)
+
+
+def _judge(view: PathView) -> Gate:
     folder, _ = kernel_libraries.chosen(view)
     state = folder.of(view.processor).state if folder is not None else None
     tail = "; hipBLASLt does not matter to ggml" + _lt(view)
@@ -38,14 +45,16 @@ def judge(view: PathView) -> Gate | None:
     else:
         needs = "quantised weights use ggml's own kernels, F16 and F32 products and attention without -fa use rocBLAS"
     if state is None:
-        return view.gate(LAYER, GateStatus.PARTIAL, needs + tail, _SOURCE)
+        text = f"{needs}; whether its kernels are there is not known{tail}"
+        return view.unknown(LAYER, text, AbsenceReason.NOT_INSTALLED, _SOURCE)
     if state in _THERE:
         return view.gate(LAYER, GateStatus.ALLOW, f"{needs}; rocBLAS's kernels are there{tail}", _SOURCE)
     status = GateStatus.BLOCK if view.processor in _ONLY_EXPERTS and kind != "moe quantised" else GateStatus.PARTIAL
     return view.gate(
         LAYER, status, f"{needs}; rocBLAS's kernels are {state.value}{tail}", _SOURCE,
         weight=30 if status is GateStatus.BLOCK else 0,
-        advice="use Vulkan, or force ggml's own kernels in a build of your own", workarounds=("force-mmq",),
+        advice="use Vulkan, or force ggml's own kernels in a build of your own",
+        workarounds=("force-mmq", "prefer-vulkan"),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from stillruns.judge.path_view import PathView
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.backend import Backend
 from stillruns.model.gate import Gate, GateStatus, Layer
-from stillruns.model.machine import Node, Permissions
+from stillruns.model.machine import Environment, Node, Permissions
 
 LAYER = Layer.PERMISSIONS
 DECIDES = (
@@ -52,7 +52,9 @@ def judge(view: PathView) -> Gate | None:
             advice="allow the container or service to use GPU devices", workarounds=("selinux-container-devices",),
         )  # fmt: skip
     shown = ", ".join(wanted) or "no node is needed"
-    return view.gate(LAYER, GateStatus.ALLOW, f"{shown}: open to {_who(view)}", *(nodes[p].cite for p in wanted))
+    everybody = bool(wanted) and all(nodes[path].mode & 0o006 == 0o006 for path in wanted)
+    who = "everybody" if everybody else _who(view)
+    return view.gate(LAYER, GateStatus.ALLOW, f"{shown}: open to {who}", *(nodes[p].cite for p in wanted))
 
 
 def _wanted(view: PathView) -> tuple[str, ...]:
@@ -61,29 +63,49 @@ def _wanted(view: PathView) -> tuple[str, ...]:
     if view.backend is Backend.ROCM:
         return tuple(filter(None, ("/dev/kfd", render)))
     if view.card.vendor == 0x10DE and view.card.pci and view.card.pci.driver in ("nvidia", ""):
-        return ("/dev/nvidiactl", "/dev/nvidia0")
+        driver = view.machine.nvidia
+        minor = None if isinstance(driver, Absence) else driver.minors.get(view.card.address)
+        return ("/dev/nvidiactl",) if minor is None else ("/dev/nvidiactl", f"/dev/nvidia{minor}")
     return (render,) if render else ()
 
 
-def _server(view: PathView) -> tuple[str, str]:
-    """(user, owner) of the first unit or process that serves and names its user; empty when none does."""
-    for environment in view.machine.environments:
-        if environment.serving and environment.user:
-            return environment.user, environment.owner
-    return "", ""
+def _serving(view: PathView) -> list[Environment]:
+    """Processes that serve; where none runs, the units that name their user."""
+    mine = [entry for entry in view.machine.environments if entry.serving and entry.user]
+    return [entry for entry in mine if entry.pid is not None] or mine[:1]
 
 
 def _who(view: PathView) -> str:
-    user, owner = _server(view)
-    if user:
-        return f"{user} ({owner})"
+    serving = _serving(view)
+    if serving:
+        return ", ".join(f"{entry.owner} as {entry.user}" for entry in serving[:4])
     return "this user" if view.machine.live else "somebody (which user serves is not told)"
 
 
 def _closed(view: PathView, facts: Permissions, node: Node) -> Gate | None:
-    """A verdict when the serving user, or this one, may not open a node."""
-    user, owner = _server(view)
+    """A verdict when a serving process or user, or this one, may not open a node."""
+    serving = _serving(view)
+    gates = [gate for entry in serving if (gate := _closed_to(view, facts, node, entry)) is not None]
+    if gates and len(gates) < len(serving):
+        text = f"{gates[0].reason}; other servers may open it"
+        return view.gate(LAYER, GateStatus.PARTIAL, text, node.cite, advice=gates[0].advice, weight=gates[0].weight)
+    if gates or serving:
+        return gates[0] if gates else None
+    return _closed_here(view, facts, node)
+
+
+def _closed_to(view: PathView, facts: Permissions, node: Node, server: Environment) -> Gate | None:
+    """One server: a process by its own groups, a unit by its user's."""
+    user, owner = server.user, server.owner
     mode = f"{node.path} is {node.mode:04o}, group {node.group}"
+    if server.pid is not None:
+        owns = user == str(node.uid) and node.mode & 0o600 == 0o600
+        grouped = node.gid in server.gids and node.mode & 0o060 == 0o060
+        if user == "0" or owns or grouped or node.mode & 0o006 == 0o006:
+            return None
+        if not server.gids:
+            return view.unknown(LAYER, f"{mode}; the groups of {owner} are not told", AbsenceReason.NO_PERMISSION)
+        return _blocked(view, node, f"{mode}, and {owner} (uid {user}) is not in it", "THE_SERVER_S_USER")
     if user and not user.isdigit():
         if node.mode & 0o006 == 0o006 or user == "root" or node.group in facts.groups.get(user, ()):
             return None
@@ -91,6 +113,12 @@ def _closed(view: PathView, facts: Permissions, node: Node) -> Gate | None:
             text = f"{mode}; whether {user} ({owner}) is in it is not told here"
             return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, node.cite)
         return _blocked(view, node, f"{mode}, and {user} ({owner}) is not in it", user)
+    return _closed_here(view, facts, node)
+
+
+def _closed_here(view: PathView, facts: Permissions, node: Node) -> Gate | None:
+    """No server is known: this user on the live machine, else what the group's members would be."""
+    mode = f"{node.path} is {node.mode:04o}, group {node.group}"
     if node.access == "?":
         if node.mode & 0o006 == 0o006:
             return None

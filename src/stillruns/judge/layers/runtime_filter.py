@@ -100,7 +100,7 @@ def _rule(view: PathView, rule: RuntimeGate, ollama: RuntimeInstall) -> Gate | N
 
 
 def _file(view: PathView, rule: RuntimeGate, ollama: RuntimeInstall, cite: Cite) -> Gate:
-    override = view.variable("HSA_OVERRIDE_GFX_VERSION")
+    override = view.variable("HSA_OVERRIDE_GFX_VERSION", "ollama")
     if override and rule.kind == "list":
         return view.gate(LAYER, GateStatus.ALLOW, "HSA_OVERRIDE_GFX_VERSION is set, which skips the list", cite)
     wanted = (from_override(override[0]) if override else "") or view.processor
@@ -136,10 +136,13 @@ def _linked(view: PathView) -> KernelLibrary | None:
 
 
 def _integrated(view: PathView, rule: RuntimeGate, cite: Cite) -> Gate | None:
-    integrated = view.card.integrated if view.card else bool(view.info and view.info.kind == "APU")
-    if not integrated or view.backend is Backend.CUDA:
+    integrated = view.card.integrated if view.card else view.info.kind == "APU" if view.info else None
+    if integrated is False or view.backend is Backend.CUDA:
         return None
-    allowed = view.variable("OLLAMA_IGPU_ENABLE")
+    if integrated is None:
+        text = f"whether the GPU is an integrated one is not known, and {rule.text}"
+        return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, cite)
+    allowed = view.variable("OLLAMA_IGPU_ENABLE", "ollama")
     if rule.id == "ollama-integrated-2" and allowed and allowed[0] not in ("", "0", "false"):
         return view.gate(LAYER, GateStatus.ALLOW, "OLLAMA_IGPU_ENABLE lets integrated GPUs in", cite)
     if rule.id == "ollama-integrated-2" and view.processor == "gfx1151" and view.backend is Backend.ROCM:
@@ -151,7 +154,7 @@ def _integrated(view: PathView, rule: RuntimeGate, cite: Cite) -> Gate | None:
 
 
 def _vulkan(view: PathView, rule: RuntimeGate, cite: Cite) -> Gate:
-    switch = view.variable("OLLAMA_VULKAN")
+    switch = view.variable("OLLAMA_VULKAN", "ollama")
     if switch and switch[0] not in ("", "0", "false"):
         return view.gate(
             LAYER, GateStatus.ALLOW, f"OLLAMA_VULKAN={switch[0]} in {switch[1].owner}", cite, switch[1].cite

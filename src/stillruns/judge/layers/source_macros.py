@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stillruns.judge.path_view import PathView
+from stillruns.model.absence import AbsenceReason
 from stillruns.model.backend import Backend
 from stillruns.model.gate import Gate, GateStatus, Layer
 from stillruns.model.raw import Cite
@@ -30,12 +31,16 @@ def judge(view: PathView) -> Gate | None:
         ]
         evidence = [Cite(f"{tree}:{f.place.file}", at=f"L{f.place.line}", excerpt=f.place.text) for f in facts]
         for entry in reads:
-            places = entry.read_at or entry.set_at
+            places = sorted(entry.read_at or entry.set_at, key=lambda place: place.file.endswith(".patch"))
             where = ", ".join(f"{p.file}:{p.line}" for p in places[:2])
             what = "is read at" if entry.read_at else "is set and read nowhere in this tree:"
-            parts.append(f"{entry.name} {what} {where}")
+            by = f", set at {entry.set_at[0].file}:{entry.set_at[0].line}" if entry.read_at and entry.set_at else ""
+            parts.append(f"{entry.name} {what} {where}{by}")
             evidence += [Cite(f"{tree}:{p.file}", at=f"L{p.line}", excerpt=p.text) for p in places[:2]]
         emulated = any(fact.name == "dp4a" and "emulated" in fact.value for fact in facts)
+        if not facts:
+            text = f"this tree has no GPU headers of ggml that tell the compile path; {'; '.join(parts)}"
+            return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, *evidence)
         status = GateStatus.PARTIAL if emulated else GateStatus.ALLOW
         return view.gate(LAYER, status, "; ".join(parts), *evidence)
     return None

@@ -34,7 +34,7 @@ def judge(view: PathView) -> Gate | None:
     stream = "therock" if _is_therock(wanted) else "production"
     official = [row for row in rows if row.stream == stream and row.kind in ("official", "therock")]
     now = [row for row in official if between(wanted, row.first, row.last)]
-    when = f"ROCm {wanted}" + ("" if version else " (the newest table; no ROCm was found here)")
+    when = f"ROCm {wanted}" + ("" if version else " (the newest table: nothing here tells its release)")
     if not now:
         last = max(official, key=lambda row: parse(row.last) or (0,), default=None)
         if last is None:

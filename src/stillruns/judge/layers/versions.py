@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 from stillruns.judge.path_view import PathView
@@ -15,31 +16,55 @@ from stillruns.model.version import parse
 LAYER = Layer.VERSIONS
 DECIDES = (
     "packages (dpkg, rpm, pacman, pip), /opt/rocm*, and what the runtime's library needs resolved the way the "
-    "loader does: "
-    "its own RPATH and RUNPATH, the serving process's LD_LIBRARY_PATH, ld.so.conf, the default folders"
+    "loader does: its own RPATH and RUNPATH, the serving process's LD_LIBRARY_PATH, the loader's cache (or "
+    "ld.so.conf), the default folders; what its HIP runtime opens later; containers, whose own ROCm is not "
+    "seen from here"
 )
 
 _STACK = re.compile(r"lib(?:amdhip64|hsa-runtime64|rocblas|hipblas|hipblaslt|cudart|cublas|cublasLt|cuda|vulkan)\.so")
 
 
 def judge(view: PathView) -> Gate | None:
-    """`block` when a library that the backend needs is nowhere, `partial` when several releases are mixed."""
+    """`block` when a library that the backend needs is nowhere, `partial` when several releases are mixed, `unknown`
+    when all that serves runs in containers, which bring their own."""
     if view.target is None or view.backend is Backend.CPU:
         return None
+    gate = _here(view)
+    running = [entry for entry in view.machine.environments if entry.serving and entry.pid is not None]
+    inside = [entry for entry in running if entry.container]
+    unseen = [
+        f"{e.owner} runs in a {e.container} container, whose own libraries are not seen from here" for e in inside
+    ]
+    if not inside and view.machine.engines and view.backend is Backend.ROCM:
+        engines = ", ".join(view.machine.engines)
+        unseen = [f"containers of {engines} may bring a ROCm of their own, which was not looked at"]
+    if gate is None or not unseen:
+        return gate
+    text = f"{'; '.join(dict.fromkeys(unseen))}; on the host: {gate.reason}"
+    if inside and len(inside) == len(running):
+        return view.unknown(LAYER, text, AbsenceReason.HIDDEN, *gate.evidence)
+    return dataclasses.replace(gate, reason=f"{gate.reason}; {unseen[0]}")
+
+
+def _here(view: PathView) -> Gate | None:
+    """The verdict on what lies outside of containers."""
     if view.backend is Backend.CUDA:
         driver = view.machine.nvidia
         if isinstance(driver, Absence):
-            return view.gate(LAYER, GateStatus.BLOCK, driver.detail, weight=70, advice="install NVIDIA's driver")
+            return view.lacking(LAYER, driver.detail, weight=70, advice="install NVIDIA's driver")
     libraries = view.backend_libraries
     missing = [(library, soname) for _, library in libraries for soname in _unresolved(library)]
     found = _found(view)
     tail = f"; here: {found}" if found else ""
     if missing:
         library, soname = missing[0]
-        return view.gate(
-            LAYER, GateStatus.BLOCK, f"{library.path} needs {soname}, which the loader would not find{tail}",
+        place = library.uncached.get(soname, "")
+        where = f" (it lies in {place}, which the loader's cache does not know yet)" if place else ""
+        advice = f"install the release that brings {soname}, or point LD_LIBRARY_PATH of the server at it"
+        return view.lacking(
+            LAYER, f"{library.path} needs {soname}, which the loader would not find{where}{tail}",
             Cite(library.path, excerpt=f"NEEDED {soname}"), weight=82,
-            advice=f"install the release that brings {soname}, or point LD_LIBRARY_PATH of the server at it",
+            advice="run ldconfig as root, so that the loader knows of the folder" if place else advice,
             workarounds=("one-rocm-version",),
         )  # fmt: skip
     if view.backend is Backend.VULKAN:
@@ -48,6 +73,9 @@ def judge(view: PathView) -> Gate | None:
         return view.unknown(
             LAYER, f"nothing of the {view.backend.value} stack was found", AbsenceReason.NOT_INSTALLED
         )
+    unread = _unread(view)
+    if unread:
+        return view.unknown(LAYER, f"{unread}{tail}", AbsenceReason.NOT_COLLECTED)
     links = _links(libraries[0][1]) if libraries else ""
     mixed = _mixed(view)
     text = "; ".join(filter(None, (links, found and f"here: {found}"))) or "the runtime brings its own libraries"
@@ -59,6 +87,15 @@ def judge(view: PathView) -> Gate | None:
                 "links", workarounds=("one-rocm-version",),
         )  # fmt: skip
     return view.gate(LAYER, GateStatus.ALLOW, text, *evidence)
+
+
+def _unread(view: PathView) -> str:
+    """Why no backend library's needs are known; empty where one's are."""
+    dark = [library.path for _, library in view.backend_libraries if view.code(library.path) is None]
+    if not dark or len(dark) < len(view.backend_libraries):
+        return ""
+    why = view.machine.code.get(dark[0])
+    return f"what {dark[0]} links is not known: {why.detail if isinstance(why, Absence) else 'it was not read'}"
 
 
 def _unresolved(library: BackendLibrary) -> list[str]:

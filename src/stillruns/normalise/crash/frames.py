@@ -12,33 +12,34 @@ from __future__ import annotations
 import re
 
 from stillruns.model.evidence import Ref
+from stillruns.model.expression import Expression
 from stillruns.model.server_log import Frame
 
 MAX_FRAMES = 64
 """So many frames of one backtrace are kept."""
 
-_GDB = re.compile(
+_GDB = Expression(
     r"^#(?P<number>\d{1,4}) {1,4}(?:0x(?P<pc>[0-9a-f]{1,16}) in )?(?P<name>.{1,1500}?) ?\((?P<rest>.*)$"
 )
-_COREDUMP = re.compile(
+_COREDUMP = Expression(
     r"^\s{0,80}#(?P<number>\d{1,4}) {1,4}0x[0-9a-f]{1,16} "
     r"(?P<name>\S{1,1500}) \((?P<module>[^ )]{1,300}) \+ 0x[0-9a-f]{1,16}\)"
 )
-_GLIBC = re.compile(
+_GLIBC = Expression(
     r"^(?P<module>/?[^\s()]{1,400}\.so[\w.]{0,40}|/?[^\s()]{1,400})"
     r"\((?P<name>[^()+\s]{0,1500})(?:\+0x[0-9a-f]{1,16})?\) ?\[0x[0-9a-f]{1,16}\]"
 )
-_GO = re.compile(
+_GO = Expression(
     r"^(?P<name>(?:[\w.-]{1,100}/){0,10}[\w.]{1,200}(?:\.\(\*?\w{1,100}\))?(?:\.[\w]{1,200}){0,6})\((?:0x|\{|\.\.\.|\?|\))"
 )
-_ANDROID = re.compile(
+_ANDROID = Expression(
     r"^\s{0,40}#\d{1,3} {1,4}pc (?:[0-9a-f]{1,16}|\.{3}) {1,4}(?P<module>\S{1,400})"
     r"(?: \((?P<name>[^()]{1,1500}?)(?:\(.{0,1500}\))?\+\d{1,10}\))?"
 )
-_SOURCE_NAME = re.compile(r"L?(\d{1,3})")
-_FROM = re.compile(r" from (?P<module>\S{1,400})$")
-_AT = re.compile(r" at (?P<file>\S{1,400}):\d{1,8}$")
-_KERNEL = re.compile(r" in (?P<module>[\w.+-]{1,200})\[")
+_SOURCE_NAME = Expression(r"L?(\d{1,3})")
+_FROM = Expression(r" from (?P<module>\S{1,400})$")
+_AT = Expression(r" at (?P<file>\S{1,400}):\d{1,8}$")
+_KERNEL = Expression(r" in (?P<module>[\w.+-]{1,200})\[")
 
 
 def read(text: str, ref: Ref) -> Frame | None:

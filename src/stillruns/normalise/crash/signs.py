@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
+
+from stillruns.model.expression import Expression
 
 ANCHORS: tuple[str, ...] = (
     "Segmentation fault",
@@ -102,8 +105,7 @@ _NUMBERS |= {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 13: "SIGPIPE", 15: "SIGTERM
 _STATUS = {128 + n: _NUMBERS[n] for n in (4, 6, 7, 8, 9, 11)}
 
 
-@dataclass(frozen=True, slots=True)
-class Sign:
+class Sign(msgspec.Struct, frozen=True):
     """`kind` as in model.server_log.Ending; `signal` a name (`SIGSEGV`) or a Windows code (`0xc0000005`); `pid` where
     the line has one; `process` its name. `unit` is the systemd unit."""
 
@@ -179,26 +181,26 @@ def _core(match: re.Match[str]) -> Sign:
     return Sign("signal", None, pid=int(match["pid"]), process=match["process"])
 
 
-_FORMS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Sign | None]], ...] = (
+_FORMS: tuple[tuple[str, Expression, Callable[[re.Match[str]], Sign | None]], ...] = (
     (
         "",
-        re.compile(
+        Expression(
             r"^(?:\S{1,200}: (?:line \d{1,7}: {1,3})?)?(?: {0,4}(?P<pid>\d{1,10}) )?"
             r"(?P<what>Segmentation fault|Aborted|Illegal instruction|Bus error|Floating point exception|Killed)"
             r"(?: {1,8}\(core dumped\)| {1,8}\(コアダンプ\))?(?= {2,}|\s{0,8}$| {1,4}\S{0,200}(?:llama|ollama|vllm))"
         ),
         _shell,
     ),
-    ("zsh: ", re.compile(rf"^zsh: {_ZSH_WORDS}"), _zsh),
-    ("] ", re.compile(rf"^\[\d{{1,4}}\] {{1,4}}[+-]? {{0,4}}(?P<pid>\d{{1,10}}) {_ZSH_WORDS}"), _zsh),
+    ("zsh: ", Expression(rf"^zsh: {_ZSH_WORDS}"), _zsh),
+    ("] ", Expression(rf"^\[\d{{1,4}}\] {{1,4}}[+-]? {{0,4}}(?P<pid>\d{{1,10}}) {_ZSH_WORDS}"), _zsh),
     (
         "SIG",
-        re.compile(r"^(?P<signal>SIG[A-Z]{2,8}): (?P<what>[a-z ]{3,40})"),
+        Expression(r"^(?P<signal>SIG[A-Z]{2,8}): (?P<what>[a-z ]{3,40})"),
         lambda m: Sign("signal", m["signal"]),
     ),
     (
         "SIG",
-        re.compile(
+        Expression(
             r"(?:Program terminated with signal|received signal|Process received signal:?|caught signal)"
             r" (?P<signal>SIG[A-Z]{2,8})"
         ),
@@ -206,30 +208,30 @@ _FORMS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Sign | None]
     ),
     (
         "Fatal signal ",
-        re.compile(r"Fatal signal \d{1,2} \((?P<signal>SIG[A-Z]{2,8})\)"),
+        Expression(r"Fatal signal \d{1,2} \((?P<signal>SIG[A-Z]{2,8})\)"),
         lambda m: Sign("signal", m["signal"]),
     ),
-    ("signal: ", re.compile(r"signal: (?P<what>[a-z][a-z ]{2,30})(?: \(core dumped\))?"), _go),
+    ("signal: ", Expression(r"signal: (?P<what>[a-z][a-z ]{2,30})(?: \(core dumped\))?"), _go),
     (
         "ex",
-        re.compile(
+        Expression(
             r"(?:exit status|[Ee]xit code:?|exited with code|exited with status|\(exit|"
             r"exit code is|return code:?|[Rr]un #\d{1,4} status:) {0,2}(?P<status>-?\d{1,11}|\d{18,20})\b"
         ),
         _status,
     ),
-    ("xit code", re.compile(r"\(Exit code: (?P<status>\d{18,20}|-?\d{1,10})\)"), _status),
-    ("107374", re.compile(r"(?<![\d.])(?P<status>-107374\d{4})(?![\d.])"), _named),
-    ("322122", re.compile(r"(?<![\d.])(?P<status>322122\d{4})(?![\d.])"), _named),
-    ("-529697949", re.compile(r"(?<![\d.])(?P<status>-529697949)(?![\d.])"), _named),
+    ("xit code", Expression(r"\(Exit code: (?P<status>\d{18,20}|-?\d{1,10})\)"), _status),
+    ("107374", Expression(r"(?<![\d.])(?P<status>-107374\d{4})(?![\d.])"), _named),
+    ("322122", Expression(r"(?<![\d.])(?P<status>322122\d{4})(?![\d.])"), _named),
+    ("-529697949", Expression(r"(?<![\d.])(?P<status>-529697949)(?![\d.])"), _named),
     (
         "status: ",
-        re.compile(r"^\s{0,20}Run #\d{1,4} status: (?P<status>-?\d{1,11})$"),
+        Expression(r"^\s{0,20}Run #\d{1,4} status: (?P<status>-?\d{1,11})$"),
         _status,
     ),
     (
         "code=",
-        re.compile(
+        Expression(
             r"(?:(?P<unit>\S{1,200}\.service): )?[Mm]ain process exited, code=(?P<code>exited|killed|dumped),"
             r" status=(?P<status>\S{1,24})"
         ),
@@ -237,17 +239,17 @@ _FORMS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Sign | None]
     ),
     (
         "OOM killer",
-        re.compile(r"(?P<unit>\S{1,200}\.service): A process of this unit has been killed by the OOM killer"),
+        Expression(r"(?P<unit>\S{1,200}\.service): A process of this unit has been killed by the OOM killer"),
         _unit_oom,
     ),
     (
         "oom-kill",
-        re.compile(r"(?P<unit>\S{1,200}\.service): Failed with result 'oom-kill'"),
+        Expression(r"(?P<unit>\S{1,200}\.service): Failed with result 'oom-kill'"),
         _unit_oom,
     ),
     (
         "core",
-        re.compile(
+        Expression(
             r"^Process (?P<pid>\d{1,10}) \((?P<process>[^)]{1,64})\) of user \d{1,10}"
             r" (?:dumped core|terminated abnormally)"
         ),
@@ -255,23 +257,23 @@ _FORMS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Sign | None]
     ),
     (
         "terminate called",
-        re.compile(
+        Expression(
             r"terminate called (?:after throwing an instance of '(?P<what>[^']{1,200})'|"
             r"without an active exception|recursively)"
         ),
         lambda m: Sign("terminate", "SIGABRT", what=m["what"] or ""),
     ),
-    ("GGML_A", re.compile(r"GGML_(?:ASSERT|ABORT)[(:]"), lambda m: Sign("assert", "SIGABRT")),
-    ("panic: ", re.compile(r"^panic: (?P<what>.{1,200})"), lambda m: Sign("panic", None, what=m["what"])),
-    ("fatal error: ", re.compile(r"^fatal error: (?P<what>.{1,200})"), lambda m: Sign("panic", None, what=m["what"])),
+    ("GGML_A", Expression(r"GGML_(?:ASSERT|ABORT)[(:]"), lambda m: Sign("assert", "SIGABRT")),
+    ("panic: ", Expression(r"^panic: (?P<what>.{1,200})"), lambda m: Sign("panic", None, what=m["what"])),
+    ("fatal error: ", Expression(r"^fatal error: (?P<what>.{1,200})"), lambda m: Sign("panic", None, what=m["what"])),
     (
         "0x",
-        re.compile(r"(?:Exception |exit status |exit code:? |status |code )\(?(?P<code>0x[cCeE][0-9a-fA-F]{7})\b"),
+        Expression(r"(?:Exception |exit status |exit code:? |status |code )\(?(?P<code>0x[cCeE][0-9a-fA-F]{7})\b"),
         _windows,
     ),
     (
         "Fatal Python error",
-        re.compile(r"^Fatal Python error: (?P<what>[^:]{1,80})"),
+        Expression(r"^Fatal Python error: (?P<what>[^:]{1,80})"),
         lambda m: Sign("signal", _SHELL.get(m["what"]), what=m["what"]),
     ),
 )

@@ -7,10 +7,13 @@ stream closes.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec.structs import replace
 
 from stillruns.model.evidence import Ref, line_ref
+from stillruns.model.expression import Expression
 from stillruns.model.phase import Phase
 from stillruns.model.server_log import Ending, Frame
 from stillruns.normalise.crash import frames as frame_lines
@@ -23,8 +26,7 @@ NEAR = 80
 """Lines between an ending and the frames that belong to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+class Where(msgspec.Struct, frozen=True):
     """What the grammar knows at a line: the phase and its line, the runner and the request, the time."""
 
     phase: Phase = Phase.UNKNOWN
@@ -50,8 +52,8 @@ _DYING: tuple[tuple[str, tuple[str, ...], str | None], ...] = (
 """Frames that stand in no living program: kind of ending, functions, signal."""
 
 
-_RAISED = re.compile(r"^#\d{1,3} .{0,80}\bsigno(?:=signo@entry)?=6\b|__GI_raise \(sig=(?:sig@entry=)?6\)")
-_FROM = re.compile(r"^\s{1,12}from (?P<module>\S{1,400})$")
+_RAISED = Expression(r"^#\d{1,3} .{0,80}\bsigno(?:=signo@entry)?=6\b|__GI_raise \(sig=(?:sig@entry=)?6\)")
+_FROM = Expression(r"^\s{1,12}from (?P<module>\S{1,400})$")
 """gdb breaks its lines: the library of a frame may stand on the next one."""
 
 

@@ -12,26 +12,28 @@ import json
 import re
 from typing import NamedTuple
 
-_SHORT = re.compile(
+from stillruns.model.expression import Expression
+
+_SHORT = Expression(
     r" ?(?P<at>(?:[^\W\d_]{2,12}\.? {1,2}\d{1,2}|\d{1,2}(?:月|월|\.) {0,2}\d{1,2}(?:日|일)?)"
     r" \d\d:\d\d:\d\d(?:\.\d{1,9})?)"
     r" (?P<host>\S{1,253}) (?P<unit>[^\s\[\]:]{1,200})(?:\[(?P<pid>\d{1,10})\])?: "
 )
-_ISO = re.compile(
+_ISO = Expression(
     r"(?P<at>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
     r" (?P<host>\S{1,253}) (?P<unit>[^\s\[\]:]{1,200})(?:\[(?P<pid>\d{1,10})\])?: "
 )
-_CRI = re.compile(r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) [FP] ")
-_STAMP = re.compile(r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,9}Z) ")
-_COMPOSE = re.compile(r"(?P<unit>[A-Za-z][\w.-]{0,100})[ ]{1,40}\| ?")
+_CRI = Expression(r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) [FP] ")
+_STAMP = Expression(r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,9}Z) ")
+_COMPOSE = Expression(r"(?P<unit>[A-Za-z][\w.-]{0,100})[ ]{1,40}\| ?")
 _NO_CONTAINER = ("INFO", "WARN", "ERROR", "DEBUG", "load_model", "main", "slot", "srv")
-_RING = re.compile(r"\[ {0,6}(?P<at>\d{1,9}\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ")
-_BARE = re.compile(
+_RING = Expression(r"\[ {0,6}(?P<at>\d{1,9}\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ")
+_BARE = Expression(
     r" {0,20}(?=(?:i915|xe|amdgpu|nouveau) [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: |NVRM: )|"
     r"(?=(?:Out of memory: |Memory cgroup out of memory: )Killed process \d)"
 )
 """Lines of the kernel that were pasted without their time: no other line begins with a driver and a PCI address."""
-_KERNEL = re.compile(r"kernel: (?:\[ {0,6}\d{1,9}\.\d{6}\] )?")
+_KERNEL = Expression(r"kernel: (?:\[ {0,6}\d{1,9}\.\d{6}\] )?")
 
 KERNEL = "kernel"
 """The unit of the kernel's lines."""

@@ -7,9 +7,12 @@ drivers/gpu/drm/i915, arch/x86/mm/fault.c and traps.c, mm/oom_kill.c; NVIDIA's N
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from stillruns.model.evidence import line_ref
+from stillruns.model.expression import Expression
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
 from stillruns.model.server_log import LogLine
 from stillruns.normalise.logs.reader import visible
@@ -17,27 +20,27 @@ from stillruns.normalise.logs.reader import visible
 MAX_EVENTS = 2000
 
 _K = KernelEventKind
-_FORMS: tuple[tuple[KernelEventKind, str, re.Pattern[str]], ...] = (
-    (_K.RING_TIMEOUT, " timeout", re.compile(r"\bring (?P<what>[\w.]{2,40}) timeout")),
-    (_K.PAGE_FAULT, "page fault", re.compile(r"amdgpu.{0,200}(?:retry |no-retry )?page fault")),
+_FORMS: tuple[tuple[KernelEventKind, str, Expression], ...] = (
+    (_K.RING_TIMEOUT, " timeout", Expression(r"\bring (?P<what>[\w.]{2,40}) timeout")),
+    (_K.PAGE_FAULT, "page fault", Expression(r"amdgpu.{0,200}(?:retry |no-retry )?page fault")),
     (
         _K.PAGE_FAULT,
         "VM_L2_PROTECTION_FAULT",
-        re.compile(r"VM_L2_PROTECTION_FAULT_STATUS:(?P<what>0x[0-9A-Fa-f]{1,16})"),
+        Expression(r"VM_L2_PROTECTION_FAULT_STATUS:(?P<what>0x[0-9A-Fa-f]{1,16})"),
     ),
     (
         _K.GPU_RESET,
         "eset",
-        re.compile(
+        Expression(
             r"(?:amdgpu|\[drm\]).{0,200}(?P<what>GPU reset begin|GPU reset\(\d+\) succeeded|"
             r"GPU reset succeeded|[Rr]ing \S{1,40} reset (?:succeeded|failed)|wedged)"
         ),
     ),
-    (_K.GPU_RESET, "wedged", re.compile(r"(?P<what>device wedged[^\n]{0,60})")),
+    (_K.GPU_RESET, "wedged", Expression(r"(?P<what>device wedged[^\n]{0,60})")),
     (
         _K.FENCE_TIMEOUT,
         "Fence expiration time out",
-        re.compile(
+        Expression(
             r"Fence expiration time out \S{1,60}?:"
             r"(?:(?P<process>[\w.-]{1,32})\[(?P<pid>\d{1,10})\]|[0-9a-f]{1,8}!)"
         ),
@@ -45,7 +48,7 @@ _FORMS: tuple[tuple[KernelEventKind, str, re.Pattern[str]], ...] = (
     (
         _K.GPU_HANG,
         "GPU HANG",
-        re.compile(
+        Expression(
             r"GPU HANG: ecode (?P<what>[\w:]{1,40})"
             r"(?:, in (?P<process>[\w.:/-]{1,32}) \[(?P<pid>\d{0,10}))?"
         ),
@@ -53,7 +56,7 @@ _FORMS: tuple[tuple[KernelEventKind, str, re.Pattern[str]], ...] = (
     (
         _K.GPU_HANG,
         "due to GPU hang",
-        re.compile(
+        Expression(
             r"\b(?P<process>[\w.:/-]{1,32})\[(?P<pid>\d{0,10})\w{0,10}\] "
             r"(?P<what>context reset) due to GPU hang"
         ),
@@ -61,7 +64,7 @@ _FORMS: tuple[tuple[KernelEventKind, str, re.Pattern[str]], ...] = (
     (
         _K.GPU_HANG,
         "imedout job",
-        re.compile(
+        Expression(
             r"(?P<what>Timedout job): seqno=[^\n]{0,200}?flags=0x[0-9a-f]{1,8}"
             r"(?: in (?P<process>[\w.:/-]{1,32})(?: \[(?P<pid>\d{1,10})\]))?"
         ),
@@ -69,7 +72,7 @@ _FORMS: tuple[tuple[KernelEventKind, str, re.Pattern[str]], ...] = (
     (
         _K.GPU_RESET,
         "eset",
-        re.compile(
+        Expression(
             r"(?P<what>Engine reset: engine_class=\w{1,8}|"
             r"Resetting (?:chip|[a-z]{2,4}\d{1,2}) (?:for|after) .{1,60})"
         ),
@@ -77,41 +80,41 @@ _FORMS: tuple[tuple[KernelEventKind, str, re.Pattern[str]], ...] = (
     (
         _K.GPU_RESET,
         "MES ",
-        re.compile(r"(?P<what>MES might be in unrecoverable state)"),
+        Expression(r"(?P<what>MES might be in unrecoverable state)"),
     ),
     (
         _K.XID,
         "fallen off the bus",
-        re.compile(r"(?P<what>fallen off the bus)"),
+        Expression(r"(?P<what>fallen off the bus)"),
     ),
     (
         _K.FIRMWARE,
         "firmware",
-        re.compile(r"(?:Direct firmware load for (?P<what>\S{1,100}) failed|failed to load .{0,80}firmware)"),
+        Expression(r"(?:Direct firmware load for (?P<what>\S{1,100}) failed|failed to load .{0,80}firmware)"),
     ),
     (
         _K.ATOMICS,
         "tomics",
-        re.compile(
+        Expression(
             r"(?P<what>PCI rejects atomics|PCIe atomics? (?:ops )?(?:is |are )?not supported|"
             r"skipped device \S{1,20} PCI rejects atomics)"
         ),
     ),
-    (_K.RAS, "uncorrectable", re.compile(r"(?P<what>\d* ?uncorrectable hardware errors?[^\n]{0,60})")),
-    (_K.EEPROM, "EEPROM", re.compile(r"amdgpu.{0,100}(?P<what>Failed to read EEPROM[^\n]{0,60})")),
+    (_K.RAS, "uncorrectable", Expression(r"(?P<what>\d* ?uncorrectable hardware errors?[^\n]{0,60})")),
+    (_K.EEPROM, "EEPROM", Expression(r"amdgpu.{0,100}(?P<what>Failed to read EEPROM[^\n]{0,60})")),
     (
         _K.XID,
         "Xid",
-        re.compile(
+        Expression(
             r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]{4,20})\): (?P<what>\d{1,4})"
             r"(?:, pid='?(?P<pid>\d{1,10})'?)?(?:, name=(?P<process>[\w.-]{1,64}))?"
         ),
     ),
-    (_K.OOM_KILL, "Killed process", re.compile(r"Killed process (?P<pid>\d{1,10}) \((?P<process>[^)]{1,64})\)")),
+    (_K.OOM_KILL, "Killed process", Expression(r"Killed process (?P<pid>\d{1,10}) \((?P<process>[^)]{1,64})\)")),
     (
         _K.SEGFAULT,
         "segfault at",
-        re.compile(
+        Expression(
             r"(?P<process>[\w.:/-]{1,32})\[(?P<pid>\d{1,10})\]: segfault at "
             r"(?P<what>[0-9a-f]{1,16})(?:.{0,200}? in (?P<module>[\w.+-]{1,200})\[)?"
         ),
@@ -119,7 +122,7 @@ _FORMS: tuple[tuple[KernelEventKind, str, re.Pattern[str]], ...] = (
     (
         _K.TRAP,
         "trap",
-        re.compile(
+        Expression(
             r"traps: (?P<process>[\w.:/-]{1,32})\[(?P<pid>\d{1,10})\] trap (?P<what>[a-z ]{3,30}?)"
             r"(?: ip:\S{1,20})?.{0,200}?(?: in (?P<module>[\w.+-]{1,200})\[|$)"
         ),
@@ -134,8 +137,8 @@ ANCHORS: tuple[str, ...] = (
 )
 """Every line of an event contains one of these (short anchors are covered by the drivers' names)."""
 
-_DEVICE = re.compile(r"\b(?P<device>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b")
-_PROCESS = re.compile(
+_DEVICE = Expression(r"\b(?P<device>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b")
+_PROCESS = Expression(
     r"[Pp]rocess (?:information: process )?(?P<process>[\w.:/-]{1,32}) (?:pid|PID) ?(?P<pid>\d{1,10})"
 )
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from stillruns.model.backend import backend_of_device
 from stillruns.model.evidence import Ref
+from stillruns.model.expression import Expression
 from stillruns.model.server_facts import Event, SeenDevice
 
 _MAX_DEVICES = 256
-_AMD = re.compile(r"(?:AMD|Radeon|gfx[0-9a-f]{3,4}\b)")
-_RADV_TARGET = re.compile(r"\(RADV (GFX\d{3,4})\)")
+_AMD = Expression(r"(?:AMD|Radeon|gfx[0-9a-f]{3,4}\b)")
+_RADV_TARGET = Expression(r"\(RADV (GFX\d{3,4})\)")
 """RADV names chips by code name up to RDNA 2, and by their target from then on."""
 
 

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from stillruns.model.evidence import Ref
+from stillruns.model.expression import Expression
 from stillruns.model.server_log import LogRequest
 
 MAX_REQUESTS = 20_000
 """Later requests are counted, not kept."""
 
-_SLOT = re.compile(r"\bid +(?P<slot>\d{1,6}) \| task (?P<task>-?\d{1,12}) \|")
-_SLOT_OLD = re.compile(
+_SLOT = Expression(r"\bid +(?P<slot>\d{1,6}) \| task (?P<task>-?\d{1,12}) \|")
+_SLOT_OLD = Expression(
     r"slot (?P<slot>\d{1,6}) is processing \[task id: (?P<task>\d{1,12})\]|id_task=(?P<task2>\d{1,12})"
 )
-_TOKENS = re.compile(r"task\.n_tokens = (?P<tokens>\d{1,9})")
-_ACCESS = re.compile(
+_TOKENS = Expression(r"task\.n_tokens = (?P<tokens>\d{1,9})")
+_ACCESS = Expression(
     r"(?:request: |done request: )(?P<method>POST) (?P<path>/\S{0,200}) (?P<client>\S{1,100}) (?P<status>\d{3})$"
 )
-_ACCESS_OLD = re.compile(
+_ACCESS_OLD = Expression(
     r'^log_server_request: request \| .*method="POST".* ?status=(?P<status>\d{3})|'
     r'^log_server_request: request \| .*status=(?P<status2>\d{3}).*method="POST"'
 )

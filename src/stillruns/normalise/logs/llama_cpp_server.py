@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from stillruns.model.evidence import Ref, line_ref
+from stillruns.model.expression import Expression
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Event
@@ -20,32 +21,32 @@ from stillruns.normalise.logs.llama_cpp_life import Life
 from stillruns.normalise.logs.llama_cpp_state import State
 from stillruns.normalise.logs.matcher import pattern_table, rule_table
 
-_COMMAND = re.compile(
+_COMMAND = Expression(
     r"^\s{0,8}(?:>\s{1,2})?(?:[$>#❯%]\s{0,4})?(?:\w{1,60}=\S{0,300} ){0,10}"
     r"(?P<program>\S{0,200}(?:llama-(?:server|cli|bench|run|simple)\S{0,60}|/main|/server))"
     r"(?P<arguments> {1,8}(?:-.{0,4000}|\\))$"
 )
-_MORE = re.compile(r"^\s{0,40}-{1,2}[a-zA-Z]")
-_HINT = re.compile(r"llama-[scbr]|/main |/server ")
-_LAYERS = re.compile(r" (?:-ngl|--gpu-layers|--n-gpu-layers)[ =](?P<layers>-?\d{1,6}|all|auto)\b")
-_USER_LAYERS = re.compile(r"n_gpu_layers already set by user to (?P<layers>-?\d{1,6})\b")
+_MORE = Expression(r"^\s{0,40}-{1,2}[a-zA-Z]")
+_HINT = Expression(r"llama-[scbr]|/main |/server ")
+_LAYERS = Expression(r" (?:-ngl|--gpu-layers|--n-gpu-layers)[ =](?P<layers>-?\d{1,6}|all|auto)\b")
+_USER_LAYERS = Expression(r"n_gpu_layers already set by user to (?P<layers>-?\d{1,6})\b")
 AFTER = 5
 """So many lines after a line of trouble are kept: they say where it was."""
 FRAME = 12
 """A notice that stands in a frame of one character has fewer lines."""
-_BENCH_HEAD = re.compile(r"^\| model\s{1,80}\|.*\|\s{0,40}t/s \|$")
-_BENCH_ROW = re.compile(r"^\| .{1,200} \| .*\d ± \d")
-_BENCH_BUILD = re.compile(r"^build: (?P<commit>[0-9a-f]{6,40}) \((?P<build>\d{1,8})\)$")
-_VERSION = re.compile(
+_BENCH_HEAD = Expression(r"^\| model\s{1,80}\|.*\|\s{0,40}t/s \|$")
+_BENCH_ROW = Expression(r"^\| .{1,200} \| .*\d ± \d")
+_BENCH_BUILD = Expression(r"^build: (?P<commit>[0-9a-f]{6,40}) \((?P<build>\d{1,8})\)$")
+_VERSION = Expression(
     r"^version: (?:\d[\w.-]{0,30} \(build )?\d{1,8}(?:, commit [0-9a-f]{6,40}\)| \([0-9a-f]{6,40}\))$"
 )
-_OVERRIDE = re.compile(r"HSA_OVERRIDE_GFX_VERSION\s{0,3}[:=]\s{0,3}\"?(?P<value>\d{1,2}\.\d{1,2}\.\d{1,2})")
-_NAME = re.compile(r"^\s{0,8}Name:\s{1,40}(?P<target>gfx[0-9a-f]{3,5})\b")
-_START = re.compile(
+_OVERRIDE = Expression(r"HSA_OVERRIDE_GFX_VERSION\s{0,3}[:=]\s{0,3}\"?(?P<value>\d{1,2}\.\d{1,2}\.\d{1,2})")
+_NAME = Expression(r"^\s{0,8}Name:\s{1,40}(?P<target>gfx[0-9a-f]{3,5})\b")
+_START = Expression(
     r"main: build = \d|(?:^| )build: \d{1,8} \([0-9a-f]+\) with |"
     r"print_info: build \d|build info \| build="
 )
-_REPEATS = re.compile(r"^\s{0,4}(?:[!@G0]|\?){24,}\s{0,4}$")
+_REPEATS = Expression(r"^\s{0,4}(?:[!@G0]|\?){24,}\s{0,4}$")
 
 
 class Reader:

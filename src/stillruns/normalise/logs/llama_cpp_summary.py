@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from stillruns.model.absence import Absence
 from stillruns.model.applied import Answer
 from stillruns.model.backend import Backend, Runtime, backend_of_device
 from stillruns.model.evidence import Ref
+from stillruns.model.expression import Expression
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Offload, SeenDevice, ServerFacts, Trouble
 from stillruns.model.server_log import (
@@ -26,7 +28,7 @@ from stillruns.normalise.logs import llama_cpp
 from stillruns.normalise.logs.llama_cpp_life import Life
 from stillruns.normalise.logs.reader import visible
 
-_DRIVER = re.compile(
+_DRIVER = Expression(
     r"^(?P<name>.*?) ?\((?P<driver>radv|RADV|AMD open-source driver|AMD proprietary driver|[^()]{0,40}"
     r"(?:driver|NVIDIA|llvmpipe|turnip|nvk|anv)[^()]{0,20}|llvmpipe)\)$"
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Generic, Protocol, TypeVar
 
@@ -88,16 +89,48 @@ class Matcher(Generic[E]):
         return [(entry, match) for _, entry, match in sorted(found, key=lambda item: item[0])]
 
 
-@lru_cache(maxsize=8)
-def rule_table(rules: tuple[GrammarRule, ...]) -> Table[GrammarRule]:
-    """The compiled rules; kept per process."""
-    return Table(rules)
+class _Tables(Generic[E]):
+    """Tables by the identity of their tuple of entries: a journal of hundreds of units has a reader for each, and
+    hashing the entries would cost more than reading the unit's lines."""
+
+    def __init__(self) -> None:
+        self._made: OrderedDict[tuple[int, object], tuple[tuple[E, ...], Table[E]]] = OrderedDict()
+
+    def of(self, entries: tuple[E, ...], part: Callable[[tuple[E, ...]], Iterable[E]]) -> Table[E]:
+        """The table of `part` of these entries. A tuple that a table was made of is kept alive with it, so that its
+        identity is given to no other."""
+        key = (id(entries), part)
+        if key not in self._made:
+            self._made[key] = (entries, Table(tuple(part(entries))))
+            if len(self._made) > _KEPT:
+                self._made.popitem(last=False)
+        return self._made[key][1]
 
 
-@lru_cache(maxsize=8)
+_KEPT = 16
+_rule_tables: _Tables[GrammarRule] = _Tables()
+_pattern_tables: _Tables[CrashPattern] = _Tables()
+
+
+def whole(rules: tuple[GrammarRule, ...]) -> tuple[GrammarRule, ...]:
+    """All of a grammar."""
+    return rules
+
+
+def rule_table(
+    rules: tuple[GrammarRule, ...], part: Callable[[tuple[GrammarRule, ...]], Iterable[GrammarRule]] = whole
+) -> Table[GrammarRule]:
+    """The rules, or the part of them that a named function chooses; kept per process."""
+    return _rule_tables.of(rules, part)
+
+
 def pattern_table(patterns: tuple[CrashPattern, ...]) -> Table[CrashPattern]:
-    """The compiled patterns, the most telling first; kept per process."""
-    return Table(tuple(sorted(patterns, key=lambda p: (-p.rank, p.id))))
+    """The patterns, the most telling first; kept per process."""
+    return _pattern_tables.of(patterns, _by_rank)
+
+
+def _by_rank(patterns: tuple[CrashPattern, ...]) -> list[CrashPattern]:
+    return sorted(patterns, key=lambda p: (-p.rank, p.id))
 
 
 def best_pattern(

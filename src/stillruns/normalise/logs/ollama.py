@@ -39,6 +39,18 @@ AFTER = 5
 """So many lines after a line of trouble are kept: they say where it was."""
 
 
+def _own(rules: tuple[GrammarRule, ...]) -> list[GrammarRule]:
+    return [rule for rule in rules if rule.runtime is Runtime.OLLAMA]
+
+
+def _gin(rules: tuple[GrammarRule, ...]) -> list[GrammarRule]:
+    return [rule for rule in rules if rule.anchor.startswith("[GIN]")]
+
+
+def _llama(rules: tuple[GrammarRule, ...]) -> list[GrammarRule]:
+    return [rule for rule in rules if rule.runtime is Runtime.LLAMA_CPP]
+
+
 class Reader:
     """Takes the lines of one server, in order; a second start in one stream makes a second server."""
 
@@ -52,9 +64,9 @@ class Reader:
     ) -> None:
         """`rules` are the catalogue's for Ollama, which hold llama.cpp's too; `source` is what refs name (`s0`)."""
         self._id, self._name, self._source = id, name, source
-        self._own = rule_table(tuple(rule for rule in rules if rule.runtime is Runtime.OLLAMA)).matcher()
-        self._gin = rule_table(tuple(rule for rule in rules if rule.anchor.startswith("[GIN]"))).matcher()
-        self._llama = rule_table(tuple(rule for rule in rules if rule.runtime is Runtime.LLAMA_CPP)).matcher()
+        self._own = rule_table(rules, _own).matcher()
+        self._gin = rule_table(rules, _gin).matcher()
+        self._llama = rule_table(rules, _llama).matcher()
         self._patterns = pattern_table(patterns).matcher()
         self._state = OllamaState(source)
         self._done: list[ServerLog] = []

@@ -6,10 +6,10 @@ number and its inputs as a slice {pointer, length, capacity}; the others wait.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from stillruns.model.evidence import Ref
+from stillruns.model.expression import Expression
 from stillruns.model.phase import Phase
 from stillruns.model.server_log import Frame
 from stillruns.normalise.crash import frames
@@ -17,8 +17,8 @@ from stillruns.normalise.crash import frames
 MAX_LINES = 400
 """A first goroutine's stack is shorter than this; the rest of the dump is not kept."""
 
-_BATCH = re.compile(r"^0x[0-9a-f]{1,16}\??, \{0x(?P<number>[0-9a-f]{1,16})\??, ")
-_SLICE = re.compile(r"\{0x[0-9a-f]{1,16}\??, 0x(?P<length>[0-9a-f]{1,8})\??, 0x(?P<capacity>[0-9a-f]{1,8})\??\}")
+_BATCH = Expression(r"^0x[0-9a-f]{1,16}\??, \{0x(?P<number>[0-9a-f]{1,16})\??, ")
+_SLICE = Expression(r"\{0x[0-9a-f]{1,16}\??, 0x(?P<length>[0-9a-f]{1,8})\??, 0x(?P<capacity>[0-9a-f]{1,8})\??\}")
 
 _LOADS = (
     "llama_load_model_from_file",
@@ -32,7 +32,7 @@ _RESERVES = (
     "llama_new_context_with_model",
     "llama_init_from_model",
 )
-_FORWARD = re.compile(
+_FORWARD = Expression(
     r"model\.Forward\(\{[^{}]{1,80}\}, \{[^{}]{1,80}\}, \{0x[0-9a-f]{1,16}\??, 0x(?P<length>[0-9a-f]{1,8}), "
 )
 _PROBES = (

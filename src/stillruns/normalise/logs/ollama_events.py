@@ -117,6 +117,7 @@ def _runner_start(state: OllamaState, event: Event) -> None:
             state.phases.mark(Phase.DISCOVER, event.ref)
         elif load.died:
             state.phases.idle()
+            state.polled_from = state.now if state.polled_from is None else state.polled_from
         return
     load = state.add_load(event.ref, known["engine"])
     load.model, load.port = known["model"], known.get("port", "")

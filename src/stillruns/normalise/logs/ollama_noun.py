@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.evidence import Ref

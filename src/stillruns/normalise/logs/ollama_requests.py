@@ -10,13 +10,13 @@ loaded until `loaded runners count=1` says that there is only one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from stillruns.model.applied import Answer
 from stillruns.model.backend import Backend
 from stillruns.model.evidence import Ref
+from stillruns.model.expression import Expression
 from stillruns.model.layers import compare
 from stillruns.model.server_log import LogRequest
 from stillruns.normalise.logs import slog
@@ -38,7 +38,7 @@ PATHS = (
 RECENT = 16
 """So many runners are looked back at: a request that outlives more than these stays undecided."""
 
-_PART = re.compile(r"([\d.]{1,20})(h|ms|m|µs|us|ns|s)")
+_PART = Expression(r"([\d.]{1,20})(h|ms|m|µs|us|ns|s)")
 _UNIT = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from stillruns.model.backend import Backend, backend_of_device
 from stillruns.model.evidence import Ref
+from stillruns.model.expression import Expression
 from stillruns.model.server_log import Layers, LogDevice, Runner
 from stillruns.normalise.logs.llama_cpp_state import State
 
@@ -29,7 +29,7 @@ _FLAGS = {
     "-np": "parallel",
     "--flash-attn": "flash_attention",
 }
-_BUILT_FOR = re.compile(
+_BUILT_FOR = Expression(
     r"[/\\](?P<kind>cpu|cuda|rocm|metal)(?:[_v][\w.]{0,20})?[/\\]{1,2}(?:ollama_llama_server|(?:lib)?ext_server)"
 )
 """Ollama to 0.5 had one runner for each backend, in a folder of that name."""
@@ -102,6 +102,7 @@ class Load:
     """Its start lies before the log."""
     cpu_only: bool = False
     """Its path says that it was built for the CPU."""
+    waited: float | None = None
 
     def ask(self, layers: int, ref: Ref) -> None:
         """`num_gpu` as the server prints it: negative means that the server decides."""
@@ -127,6 +128,10 @@ class Load:
         if self.gpu_layers and self.gpu_layers[0] == 0:
             return 0, self.total, self.gpu_layers[1]
         return None, self.total, None
+
+    def layout(self) -> Ref | None:
+        """The line of its layout, where no line counts the offloaded layers."""
+        return None if self.offloaded or self.llama.load.offloaded else self.applied()[2]
 
     def backends(self) -> tuple[Backend, ...]:
         """Where its weights went: by its buffer lines, else by the only GPU library that it loaded."""
@@ -184,4 +189,8 @@ class Load:
             ready=self.ready,
             refs=self.refs(),
             at=self.clock,
+            libraries=tuple(self.libraries),
+            layout=self.layout(),
+            waited=self.waited,
+            asked_flash_attention=self.settings.get("flash_attention", "") if used else "",
         )

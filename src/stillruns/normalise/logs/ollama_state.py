@@ -29,7 +29,8 @@ MAX_SPANS = 10_000
 class OllamaState:
     """One server process. `child` is the runner whose the next raw lines are, or None (a probe's, or not known).
 
-    `probing` counts the device probes that were started since the last runner: a child without a model.
+    `probing` counts the device probes that were started since the last runner: a child without a model;
+    `polled_from` is the time of the first of them after a runner's death.
     """
 
     source: str
@@ -44,6 +45,7 @@ class OllamaState:
     loads_dropped: int = 0
     child: Load | None = None
     probing: int = 0
+    polled_from: float | None = None
     buses: set[str] = field(default_factory=set)
     estimate: tuple[int, int, Ref] | None = None
     requests: list[Served] = field(default_factory=list)
@@ -148,5 +150,7 @@ class OllamaState:
             self.loads.pop(0)
             self.loads_dropped += 1
         self.loads.append(load)
-        self.probing, self.timings_seen = 0, 0
+        if self.probing > 1 and self.polled_from is not None and self.now is not None:
+            load.waited = round(self.now - self.polled_from, 3)
+        self.probing, self.timings_seen, self.polled_from = 0, 0, None
         return load

@@ -11,20 +11,18 @@ from stillruns.normalise.logs.ollama_sites import TABLE
 _Release = tuple[int, ...]
 
 
-@lru_cache(maxsize=1)
-def _sites() -> dict[tuple[str, int], tuple[tuple[str, tuple[tuple[_Release, _Release], ...]], ...]]:
-    """(file, line) -> ((message, release ranges), ...)."""
-    found: dict[tuple[str, int], tuple[tuple[str, tuple[tuple[_Release, _Release], ...]], ...]] = {}
-    for file, message, text in TABLE:
-        for word in text.split():
-            line, _, spans = word.partition(":")
-            ranges = []
-            for span in spans.split(","):
-                low, _, high = span.partition("-")
-                ranges.append((release(low), release(high or low)))
-            key = (file, int(line))
-            found[key] = (*found.get(key, ()), (message, tuple(ranges)))
-    return found
+@lru_cache(maxsize=4096)
+def _sites(file: str, line: int) -> tuple[tuple[str, tuple[tuple[_Release, _Release], ...]], ...]:
+    """((message, release ranges), ...) of one call site; a log has few of the thousand in the table."""
+    found, head = [], f"{line}:"
+    for name, message, text in TABLE:
+        if name == file:
+            for word in text.split():
+                if word.startswith(head):
+                    spans = [span.partition("-") for span in word[len(head) :].split(",")]
+                    ranges = tuple((release(low), release(high or low)) for low, _, high in spans)
+                    found.append((message, ranges))
+    return tuple(found)
 
 
 @lru_cache(maxsize=1)
@@ -63,7 +61,7 @@ class Versions:
             return
         if len(self._seen) < 4096:
             self._seen.add((file, line, message))
-        for known, ranges in _sites().get((file, line), ()):
+        for known, ranges in _sites(file, line):
             if message == known or message.startswith(known + " "):
                 self._narrow(ranges)
 

@@ -9,20 +9,21 @@ program around llama.cpp (llama-box: `[2025-05-29 12:00:35.235720] I `) and the 
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import dataclass
 
-_STAMP = re.compile(r"(\d{1,6})\.(\d{2})\.(\d{3})\.(\d{3}) (?:([IWEDTC]) )?")
-_DATE = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3,9}\] (?=[IWEDTC] )")
-_LEVEL = re.compile(r"([IWED]) (?=\S)")
-_TABLE = re.compile(r"(INFO|WARN|ERR|ERROR|VERB|DBG) \[\s{0,60}(\S{1,80})\] ")
-_TABLE_NOISE = re.compile(r' (?:tid="\w{0,40}"|timestamp=\d{1,20})(?= |\Z)')
+import msgspec
+
+from stillruns.model.expression import Expression
+
+_STAMP = Expression(r"(\d{1,6})\.(\d{2})\.(\d{3})\.(\d{3}) (?:([IWEDTC]) )?")
+_DATE = Expression(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3,9}\] (?=[IWEDTC] )")
+_LEVEL = Expression(r"([IWED]) (?=\S)")
+_TABLE = Expression(r"(INFO|WARN|ERR|ERROR|VERB|DBG) \[\s{0,60}(\S{1,80})\] ")
+_TABLE_NOISE = Expression(r' (?:tid="\w{0,40}"|timestamp=\d{1,20})(?= |\Z)')
 _LEVELS = {"INFO": "I", "WARN": "W", "WARNING": "W", "ERR": "E", "ERROR": "E", "VERB": "D", "DBG": "D", "DEBUG": "D"}
 _LETTERS = {"info": "I", "warn": "W", "error": "E", "debug": "D"}
 
 
-@dataclass(frozen=True, slots=True)
-class Stripped:
+class Stripped(msgspec.Struct, frozen=True):
     """`text` without its prefix; `seconds` since the server's start and `level` (I, W, E, D) where the line has them.
     `form` is plain, stamp, level, table or json."""
 

@@ -7,11 +7,11 @@ bytes (`b"\n"` counts, nothing else), and needs time linear in the input.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from stillruns.model.evidence import Cut
+from stillruns.model.expression import Expression
 
 MAX_BYTES = 8192
 """Of a longer line, the first and the last half of this are kept."""
@@ -23,7 +23,7 @@ MAX_EXCERPT = 500
 LONG_MARK = " […] "
 """Stands for what was left out of a long line."""
 
-_ANSI = re.compile(
+_ANSI = Expression(
     r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI: colours, cursor
     r"|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)"  # OSC: titles, links
     r"|[@-Z\\^_])"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+
+import msgspec
 
 _HEAD = re.compile(
     r"(?:time=(?P<time>[^ ]{1,40}) )?level=(?P<level>[A-Z+\-0-9]{1,12}) "
@@ -16,8 +17,7 @@ _ESCAPE = re.compile(r"\\(.)")
 _EPOCH = datetime(1970, 1, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(msgspec.Struct, frozen=True):
     """`time` as written or empty, `file` and `line` of the call, `message` without its quotes."""
 
     time: str

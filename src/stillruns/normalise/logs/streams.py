@@ -13,7 +13,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from stillruns.model.backend import Runtime
+from stillruns.model.expression import Expression
 from stillruns.model.kernel_log import KernelEvent
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.server_log import LogLine, Note, ServerLog
@@ -48,7 +51,7 @@ _LLAMA_START = re.compile(
 )
 OURS = re.compile(r"llama|vllm|ggml|koboldcpp", re.IGNORECASE)
 """Names of units, containers and processes that may be a model server."""
-_SPOKEN = re.compile(r"\bggml_|\bllama_|/ggml\b|/ggml-")
+_SPOKEN = Expression(r"\bggml_|\bllama_|/ggml\b|/ggml-")
 """Errors that only ggml and llama.cpp print."""
 _CHILD = 'msg="starting llama-server"'
 
@@ -69,8 +72,7 @@ ANCHORS: tuple[str, ...] = (
 """Lines that can decide a runtime, besides those of the grammars."""
 
 
-@dataclass(frozen=True, slots=True)
-class Catalogue:
+class Catalogue(msgspec.Struct, frozen=True):
     """What the readers need: grammars by runtime, and the patterns; loaded by `lab`."""
 
     grammars: Mapping[Runtime, tuple[GrammarRule, ...]]
@@ -88,8 +90,7 @@ class _Stream:
     plain: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class SupervisorLine:
+class SupervisorLine(msgspec.Struct, frozen=True):
     """A line of systemd or systemd-coredump about an end: `name` is the unit's or the process's."""
 
     source: str
@@ -98,8 +99,7 @@ class SupervisorLine:
     line: LogLine
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """Everything in one source: servers in the order of their first lines, kernel events, signs of systemd's about
     units, and what a reader of the report should know."""
 
@@ -179,11 +179,11 @@ class Splitter:
     @staticmethod
     def _lean(stream: _Stream, text: str) -> bool:
         """Whether the line decides at once; llama.cpp's lines only lean, since an Ollama line may follow."""
-        if _OLLAMA.search(text):
+        if _is_ollama(text):
             if stream.leaning is not Runtime.LLAMA_CPP or _CHILD in text:
                 stream.leaning = Runtime.OLLAMA
             return True
-        if _VLLM.search(text):
+        if _is_vllm(text):
             stream.leaning = Runtime.VLLM
             return True
         if stream.leaning is None and _LLAMA.search(text):
@@ -207,7 +207,7 @@ class Splitter:
     def _maybe_switch(self, stream: _Stream, text: str) -> None:
         stream.has_children = stream.has_children or _CHILD in text
         goal = stream.runtime
-        if stream.runtime is not Runtime.OLLAMA and _OLLAMA.search(text):
+        if stream.runtime is not Runtime.OLLAMA and _is_ollama(text):
             goal = Runtime.OLLAMA
         elif stream.runtime is not Runtime.VLLM and text[:1] == "(" and _VLLM.match(text):
             goal = Runtime.VLLM
@@ -231,6 +231,18 @@ class Splitter:
         if self.kernel.left_out:
             notes.append(Note("left out", f"{self.kernel.left_out} further kernel lines of trouble are not shown"))
         return Found(tuple(servers), self.kernel.close(), tuple(self._supervisor), tuple(notes))
+
+
+def _is_ollama(text: str) -> bool:
+    """A line in Ollama's own form. The literals are cheap, and most lines have none."""
+    likely = "level=" in text or "[GIN]" in text or 'msg="' in text or ".go:" in text or "ollama" in text
+    return likely and _OLLAMA.search(text) is not None
+
+
+def _is_vllm(text: str) -> bool:
+    """A line in vLLM's own form."""
+    likely = "vllm" in text or "vLLM" in text or text.startswith(("(", "INFO ", "WARNING ", "ERROR ", "[rank"))
+    return likely and _VLLM.search(text) is not None
 
 
 def _empty(server: ServerLog) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.evidence import Ref, line_ref
+from stillruns.model.expression import Expression
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import PhaseSpan, Trouble
@@ -31,8 +32,8 @@ _PREFIX = re.compile(
     r"^(?:\([^)]{1,60}\) )?(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \S{0,120}\] ?"
     r"|^\[rank\d{1,4}\]:(?:\[\w\])? ?"
 )
-_ACCESS = re.compile(r'"(?P<method>POST) (?P<path>/\S{1,200}) HTTP/1\.1" (?P<status>\d{3})')
-_GFX = re.compile(r"\b(?P<target>gfx[0-9a-f]{3,5})\b")
+_ACCESS = Expression(r'"(?P<method>POST) (?P<path>/\S{1,200}) HTTP/1\.1" (?P<status>\d{3})')
+_GFX = Expression(r"\b(?P<target>gfx[0-9a-f]{3,5})\b")
 
 
 @dataclass
