@@ -11,7 +11,7 @@ from stillruns.model.server_log import LoadedBackend, LogDevice
 from stillruns.normalise.crash import signs
 from stillruns.normalise.logs import slog
 from stillruns.normalise.logs.ollama_requests import PATHS, Served, assign, seconds, times
-from stillruns.normalise.logs.ollama_runner import Load, arguments, built_for
+from stillruns.normalise.logs.ollama_runner import arguments, built_for
 from stillruns.normalise.logs.ollama_state import MAX_REQUESTS, OllamaState
 
 _IDLE = {"listening", "idle", "request_end", "slots"}
@@ -131,21 +131,9 @@ def _runner_start(state: OllamaState, event: Event) -> None:
         # old runners were given the server's own estimate in place of what was asked, upstream's only what was asked
         layers = known.get("layers", "-1")
         load.ask(int(layers[:9]) if layers.isdecimal() else -1, event.ref)
-    _built(state, load, command, event)
+    load.built = built_for(command)
     state.child = load
     state.phases.mark(Phase.LOAD, event.ref)
-
-
-def _built(state: OllamaState, load: Load, path: str, event: Event) -> None:
-    """What a runner was built for, where its path tells: one for the CPU puts nothing on a device."""
-    backend = built_for(path)
-    if backend is Backend.CPU:
-        load.cpu_only = True
-    elif backend is not Backend.UNKNOWN:
-        library = path.split(" ", 1)[0]
-        load.libraries.append((backend, event.ref))
-        if all((b.backend, b.library) != (backend, library) for b in state.libraries) and len(state.libraries) < 64:
-            state.libraries.append(LoadedBackend(backend, library, event.ref))
 
 
 def _runner_library(state: OllamaState, event: Event) -> None:
@@ -153,7 +141,7 @@ def _runner_library(state: OllamaState, event: Event) -> None:
     if state.estimate:
         load.ask(state.estimate[0], state.estimate[2])
         state.estimate = None
-    _built(state, load, event.fields["library"], event)
+    load.built = built_for(event.fields["library"])
     state.child = load
 
 

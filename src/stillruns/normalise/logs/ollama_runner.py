@@ -100,8 +100,8 @@ class Load:
     alone: bool = False
     headless: bool = False
     """Its start lies before the log."""
-    cpu_only: bool = False
-    """Its path says that it was built for the CPU."""
+    built: Backend = Backend.UNKNOWN
+    """What its path says that it was built for."""
     waited: float | None = None
 
     def ask(self, layers: int, ref: Ref) -> None:
@@ -134,9 +134,10 @@ class Load:
         return None if self.offloaded or self.llama.load.offloaded else self.applied()[2]
 
     def backends(self) -> tuple[Backend, ...]:
-        """Where its weights went: by its buffer lines, else by the only GPU library that it loaded."""
+        """Where its weights went: by its buffer lines, else by the only GPU library that it loaded; before any line
+        tells, what the runner was built for."""
         applied = self.applied()[0]
-        if applied == 0 or self.cpu_only:
+        if applied == 0 or self.built is Backend.CPU:
             return (Backend.CPU,)
         placed = [name for name, _ in self.weights]
         placed += [buffer.device for buffer in self.llama.load.buffers if buffer.purpose == "model"]
@@ -146,6 +147,8 @@ class Load:
         if placed:
             return (Backend.CPU,)
         loaded = {backend for backend, _ in self.libraries if backend not in (Backend.CPU, Backend.UNKNOWN)}
+        if applied is None and self.built is not Backend.UNKNOWN:
+            return (self.built,)
         return tuple(loaded) if applied and len(loaded) == 1 else ()
 
     def device(self) -> str | None:
