@@ -26,7 +26,8 @@ def server_log(state: OllamaState, id: str, name: str) -> ServerLog:
     load = state.child
     if load is not None and not load.ready and not load.died and state.phases.spans and state.phases.current:
         span = state.phases.spans[-1]
-        if load.headless:
+        if load.headless and load.applied()[0] is not None:
+            # it shows where the layers went, which is why it was pasted; one that stops before may show a hang
             state.note("excerpt", "begins and ends in mid load: a piece of a log, whose end says nothing", span.last)
         else:
             state.deaths.cut(span.last, state.texts.get(span.last, ""), load, state.at, span.phase)
