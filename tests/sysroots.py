@@ -43,10 +43,22 @@ def node(root: Path, number: int, *, memory: int = 0, **facts: int) -> None:
         "drm_render_minor": 0,
         "fw_version": 480,
     }
+    if facts.get("simd_count"):  # what AMD's own tools want to find as well
+        values |= {
+            "hive_id": 0, "io_links_count": 1, "wave_front_size": 64, "array_count": 4, "simd_arrays_per_engine": 1,
+            "cu_per_simd_array": 16, "simd_per_cu": 4, "max_slots_scratch_cu": 32, "num_sdma_engines": 2,
+            "max_engine_clk_fcompute": 1700, "max_engine_clk_ccompute": 3000, "unique_id": 4242 + number,
+        }  # fmt: skip
     values |= facts
     write(root, f"{base}/properties", "\n".join(f"{key} {value}" for key, value in values.items()))
-    write(root, f"{base}/name", "")
+    write(root, f"{base}/name", "vega20" if values["simd_count"] else "")
     write(root, f"{base}/gpu_id", "0" if not values["simd_count"] else str(1000 + number))
+    link_to = (
+        f"type 2\nversion_major 0\nversion_minor 0\nnode_from {number}\nnode_to 0\nweight 20\nmin_latency 0\n"
+        "max_latency 0\nmin_bandwidth 312\nmax_bandwidth 16000\nrecommended_transfer_size 0\nflags 1"
+    )
+    write(root, f"{base}/io_links/0/properties", link_to)
+    (root / base / "p2p_links").mkdir(exist_ok=True)
     if memory:
         write(root, f"{base}/mem_banks/0/properties", f"heap_type 1\nsize_in_bytes {memory}\nflags 0")
     link(root, "sys/class/kfd/kfd", "../../devices/virtual/kfd/kfd")

@@ -36,9 +36,10 @@ def code_blocks(text: str) -> list[str]:
     return fenced + re.findall(r"(?:^    .*\n)+", rest, re.MULTILINE)
 
 
-def test_pattern_page_is_fresh() -> None:
-    """docs/patterns.md is what the catalogue says today."""
-    spec = importlib.util.spec_from_file_location("pattern_table", ROOT / "scripts" / "pattern_table.py")
+@pytest.mark.parametrize("script", ["pattern_table", "known_issues_page"])
+def test_catalogue_page_is_fresh(script: str) -> None:
+    """docs/patterns.md and docs/known-issues.md are what the catalogue says today."""
+    spec = importlib.util.spec_from_file_location(script, ROOT / "scripts" / f"{script}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

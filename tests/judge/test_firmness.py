@@ -195,3 +195,22 @@ def test_nvidia_names(tmp_path: Path, model: str, target: str) -> None:
     sysroots.write(tmp_path, "proc/driver/nvidia/version", "NVRM version: x  Kernel Module  580.95.05  x")
     sysroots.write(tmp_path, "proc/driver/nvidia/gpus/0000:3b:00.0/information", f"Model: \t {model}")
     assert machines.of(tmp_path).cards[0].target == target
+
+
+def test_ollama_of_no_release(tmp_path: Path) -> None:
+    """A build that calls itself something else has filters that nobody knows."""
+    sysroots.mi50(tmp_path)
+    machine = machines.with_runtime(machines.of(tmp_path), "gfx906", runtime="ollama", version="my-fork")
+    gate = machines.gate(machines.judged(machine), Layer.RUNTIME_FILTER)
+    assert gate.status is UNKNOWN and "my-fork" in gate.reason
+
+
+@pytest.mark.parametrize(
+    ("version", "status"), [("0.33.0-rc2", BLOCK), ("0.17.5", BLOCK), ("0.3.14", ALLOW), ("0.99.0", UNKNOWN)]
+)
+def test_ollama_newer_than_what_was_read(tmp_path: Path, version: str, status: GateStatus) -> None:
+    """Releases that were read are built for gfx906 or not; a newer one is not foretold."""
+    sysroots.mi50(tmp_path)
+    machine = machines.with_runtime(machines.of(tmp_path), "gfx906", runtime="ollama", version=version)
+    gate = machines.gate(machines.judged(machine), Layer.BUILD_FILTER)
+    assert gate.status is status and version in gate.reason

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
+import msgspec
 import pytest
 from claim_samples import VOID, cell, claim, trial
 from hypothesis import given, settings
@@ -66,6 +68,18 @@ def test_a_contrast_of_two_factors_is_confounded() -> None:
     assert found.verdict is ClaimVerdict.CONFOUNDED
     assert found.contrasts[0].differs_in == ("backend: vulkan against rocm", "version: 0.17.4 against 0.17.6")
     assert "2 trials with backend vulkan and version 0.17.6" in found.would_decide[0]
+
+
+def test_more_of_the_same_would_not_separate() -> None:
+    """While the numbers are open, two factors confound as well; one factor leaves it to more trials."""
+    few = cell(failed=1, passed=2), cell("rocm", passed=3, version="0.17.6")
+    found = claim(*WORSE, *few)
+    assert found.verdict is ClaimVerdict.CONFOUNDED and "leave it open" in found.why
+    assert any("leaves backend as the only difference" in text for text in found.would_decide)
+    assert claim(*WORSE, few[0], cell("rocm", passed=3)).verdict is ClaimVerdict.INCONCLUSIVE
+    number = "any(c.rate.low > 0.5 for c in cells if c.backend == 'vulkan')"
+    both = claim(f"{WORSE[0]} and {number}", f"{WORSE[1]} and {number}", *few)
+    assert both.verdict is ClaimVerdict.INCONCLUSIVE, "the rate alone is a matter of more trials"
 
 
 def test_equal_versions_make_it_clean() -> None:
@@ -231,6 +245,23 @@ def test_known_issues_fit_by_runtime_backend_and_version() -> None:
     assert "lies between the versions" in found.known_issues[1]
     later = hypotheses.judge(specs, [cell(failed=7, version="0.17.5"), cell("rocm", passed=6)], [ISSUE])[0]
     assert not any("fits" in text for text in later.known_issues)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"lines": ("a line",)}, {"models": ("gemma4",)}, {"backends": ("cuda",)}, {"targets": ("gfx1030",)}],
+)
+def test_known_issues_of_something_else_are_left_out(change: dict[str, Any]) -> None:
+    """Signs that only a log shows, another model, backend or target: neither the crash nor the fix is about these."""
+    specs = [hypotheses.Posed(HypothesisSpec("A", "", *WORSE), Frozen.BEFORE)]
+    cells = [cell(failed=7, target="gfx900"), cell("rocm", passed=6, version="0.17.6", target="gfx900")]
+    other = msgspec.structs.replace(ISSUE, **change)
+    texts = hypotheses.judge(specs, cells, [other])[0].known_issues
+    assert not any("fits" in text for text in texts)
+    assert "lines" in change or not texts
+    same = msgspec.structs.replace(ISSUE, models=("qwen35",), targets=("gfx900",))
+    named = [replace(c, factors={**c.factors, "model": "Qwen3.5-2B-Q4_K_M.gguf"}) for c in cells]
+    assert any("fits" in text for text in hypotheses.judge(specs, named, [same])[0].known_issues)
 
 
 def test_badly_posed() -> None:

@@ -11,7 +11,7 @@ import machines
 import sysroots
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.backend import Backend
-from stillruns.model.code_object import CodeObjects, CodeTarget, FileRef
+from stillruns.model.code_object import CodeObjects, CodeTarget, FileRef, KpackRef
 from stillruns.model.gate import Gate, GateStatus, Layer
 from stillruns.model.hip_runtime import HipRuntime
 from stillruns.model.machine import BackendLibrary, Machine, RuntimeInstall
@@ -121,3 +121,18 @@ def test_unknown_code_object_version(machine: Machine) -> None:
     assert gate(machine, "gfx906", OLD, version=5, soname="libamdhip64.so.5").status is ALLOW
     assert gate(machine, "gfx906", OLD, version=6, soname="libamdhip64.so.5").status is PARTIAL
     assert gate(machine, "gfx906", NOW, version=None).status is ALLOW
+
+
+def test_kpack_needs_a_runtime_that_reads_it(machine: Machine) -> None:
+    """Code in archives beside the library counts where the HIP runtime speaks of such archives."""
+
+    def packed(runtime: HipRuntime) -> GateStatus:
+        archives = KpackRef((".kpack",), "lib", ("gfx906",))
+        code = dataclasses.replace(machines.code("gfx906"), targets=(), kpack=archives)
+        told = machines.with_runtime(machine, "gfx906", found=code)
+        told = dataclasses.replace(told, hip={machines.HIP_RUNTIME: runtime})
+        return machines.gate(machines.judged(told), Layer.CODE_OBJECTS).status
+
+    assert packed(dataclasses.replace(NEXT, kpack=True)) is ALLOW
+    assert packed(NEXT) is UNKNOWN
+    assert packed(NOW) is PARTIAL

@@ -271,7 +271,13 @@ def test_no_log_at_all() -> None:
     seen = judge(record(end=died("SIGSEGV"), **EARLY), NO_LOG, NO_ANSWER)
     assert (seen.kind, seen.phase, seen.components) == (OutcomeKind.CRASH, Phase.UNKNOWN, (Component.UNKNOWN,))
     nothing = (Evidence("s0", "stdout", "sha256:", 0, ""), Evidence("s1", "stderr", "sha256:", 0, ""))
-    assert judge(record(end=died("SIGSEGV"), evidence=nothing, **EARLY), NO_LOG, NO_ANSWER).phase is Phase.INIT
+    silent = judge(record(end=died("SIGSEGV"), evidence=nothing, **EARLY), NO_LOG, NO_ANSWER)
+    assert (silent.phase, silent.detail) == (
+        Phase.UNKNOWN,
+        "SIGSEGV in an unknown phase (not one line was printed)",
+    )
+    empty = judge(record(end=died("SIGSEGV"), **EARLY), facts(lines=0, last_phase=Phase.UNKNOWN), NO_ANSWER)
+    assert (empty.phase, empty.detail) == (silent.phase, silent.detail)
 
 
 def test_a_load_that_hangs_did_not_hang_in_teardown() -> None:

@@ -361,3 +361,51 @@ def test_real_server_logs() -> None:
     if tally is None:
         pytest.skip("../shared/data/h200 is not there")
     assert [line for line in tally.lines if not line.lstrip().startswith("beyond")] == []
+
+
+def test_the_old_layer_line_repeats_what_was_asked() -> None:
+    """Until 2025 the line is -ngl itself, below the number of layers; a newer build may have chosen it (-fit)."""
+    old = "llm_load_tensors: offloading 20 repeating layers to GPU\nllm_load_tensors: offloaded 20/33 layers to GPU\n"
+    (server,) = pasted("Log start\n" + old).servers
+    assert server.runners[0].requested_layers == 20
+    (whole,) = pasted("Log start\n" + old.replace("20/33", "33/33")).servers
+    assert whole.runners[0].requested_layers is None
+    (newer,) = pasted("Log start\n" + old.replace("llm_load_tensors", "load_tensors")).servers
+    assert newer.runners[0].requested_layers is None
+    (cpu,) = pasted("ggml_cuda_init: found 1 ROCm devices:\nLog start\n" + old.replace("20", "0")).servers[:1]
+    assert cpu.runners[0].requested_layers == 0
+
+
+NO_KERNEL = """\
+ggml_cuda_compute_forward: SCALE failed
+CUDA error: no kernel image is available for execution on the device
+"""
+
+
+def test_the_first_kernel_of_a_build_without_code_is_the_prompt_s() -> None:
+    """Ollama's runners have no warm-up; after an answered request, or of another error, the phase stays unknown."""
+    ready = (
+        'time=2026-01-02T03:04:05.000Z level=INFO source=server.go:1289 msg="llama runner started in 40 seconds"\n'
+    )
+    assert pasted(ready + NO_KERNEL).incidents[0].phase is Phase.PROMPT
+    answered = '[GIN] 2026/01/02 - 03:04:09 | 200 |  2.0s |  127.0.0.1 | POST     "/api/generate"\n'
+    assert pasted(ready + answered + NO_KERNEL).incidents[0].phase is Phase.UNKNOWN
+    other = NO_KERNEL.replace(
+        "no kernel image is available for execution on the device", "unspecified launch failure"
+    )
+    assert pasted(ready + other).incidents[0].phase is Phase.UNKNOWN
+    assert pasted("Log start\n" + NO_KERNEL).incidents[0].phase is Phase.UNKNOWN
+
+
+def test_a_failed_probe_without_an_end() -> None:
+    """The probe's own line tells the phase; what was used then is unknown, and the reason says so."""
+    line = (
+        'time=2026-01-02T03:04:05.000Z level=INFO source=runner.go:464 msg="failure during GPU discovery" error="x"\n'
+    )
+    (found,) = pasted(line).incidents
+    assert (found.outcome, found.phase, found.confidence) == (None, Phase.DISCOVER, Confidence.LOW)
+    assert "after the probe failed" in dict(found.why_unknown)["outcome"]
+    gpu = line.replace(
+        '"failure during GPU discovery" error="x"', '"inference compute" id=0 library=Vulkan name=Vulkan0'
+    )
+    assert pasted(line + gpu).incidents == ()

@@ -19,7 +19,7 @@ from stillruns.cli import import_, report, show
 from stillruns.collect import worklog as folders
 from stillruns.errors import UsageError
 from stillruns.judge import worklog as judge_worklog
-from stillruns.lab import importing, studying
+from stillruns.lab import importing, studying, worklog_form
 from stillruns.model.absence import Absence
 from stillruns.model.applied import Answer
 from stillruns.model.backend import Backend
@@ -65,7 +65,7 @@ def test_a_changed_folder_is_a_new_run(tmp_path: Path) -> None:
     shutil.copytree(WORKLOG, copy)
     with open_store(tmp_path / "store") as store:
         importing.run(copy, store)
-        with (copy / "run_a" / importing.JOURNAL).open("a") as journal:
+        with (copy / "run_a" / worklog_form.JOURNAL).open("a") as journal:
             journal.write("one more line\n")
         second = importing.run(copy, store)
         assert [r.before for r in second.runs] == [False, True, True]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 import sysroots
 from stillruns.errors import UsageError
+from stillruns.formats import ld_cache
 from stillruns.formats.zstd import ZstdCompressor
 from stillruns.lab import checking, packing, snapshot
 from stillruns.lab.machine import Asked
@@ -68,6 +70,20 @@ def test_same_verdicts(machine: Path, tmp_path: Path) -> None:
             or old["reason"] == new["reason"]
         )
     assert here["paths"] == there["paths"] and "marlene" not in text
+
+
+def test_nothing_private_in_the_loaders_cache(machine: Path, tmp_path: Path) -> None:
+    """A path of a person's in ld.so.cache is written over, and the cache still reads."""
+    path = "/home/marlene/rocm/libamdhip64.so.6"
+    strings = b"libamdhip64.so.6\0" + path.encode() + b"\0"
+    head = b"glibc-ld.so.cache1.1" + struct.pack("<IIB3x4I", 1, len(strings), 2, 0, 0, 0, 0)
+    row = struct.pack("<iIIIQ", 0x0303, 72, 72 + 17, 0, 0)
+    sysroots.write(machine, "etc/ld.so.cache", head + row + strings)
+    out = tmp_path / "m.tar.zst"
+    packing.make(out, machine, Asked(), run_tools=False)
+    data = snapshot.load(out).read("/etc/ld.so.cache", 1 << 20)
+    assert isinstance(data, bytes) and b"marlene" not in data
+    assert ld_cache.read(data) == {"libamdhip64.so.6": path.replace("marlene", "xxxxxxx")}
 
 
 def test_nothing_private(machine: Path, tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_kfd_old_and_new(tmp_path: Path) -> None:
     assert isinstance(found, Kfd) and [node.is_gpu for node in found.nodes] == [False, True]
     node = found.nodes[1]
     assert (node.version, node.address, node.memory, node.sramecc) == (90006, "0000:04:00.0", 16 << 30, True)
-    assert node.cite.at == "L10" and node.cite.excerpt == "gfx_target_version 90006"
+    assert node.cite.at == "L22" and node.cite.excerpt == "gfx_target_version 90006"
 
 
 def test_amdgpu_state(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def test_deep_conditions() -> None:
 
 @pytest.mark.real
 def test_ollama_0_17_5(tmp_path: Path) -> None:
-    """The real tree, where OLLAMA_SOURCE names a clone: gfx900's gates, line by line."""
+    """The real trees, where OLLAMA_SOURCE names a clone: gfx900's gates at v0.17.5, gfx906's at v0.30.0."""
     place = os.environ.get("OLLAMA_SOURCE", "")
     if not place or not source_tree.has(Path(place), "v0.17.5"):
         pytest.skip("set OLLAMA_SOURCE to a clone of Ollama that has v0.17.5 and v0.30.0")
@@ -194,6 +194,14 @@ def test_ollama_0_17_5(tmp_path: Path) -> None:
     reads = {rev: found.reads[0] for rev, found in read.items()}
     assert any(p.file.endswith("ggml-cuda.cu") and p.line == 271 for p in reads["v0.17.5"].read_at)
     assert reads["v0.30.0"].read_at == () and [p.line for p in reads["v0.30.0"].set_at] == [672]
+    newer = dataclasses.replace(machines.of(tmp_path), sources=(read["v0.30.0"],))
+    gate = machines.gate(machines.judged(newer, "gfx906"), Layer.BUILD_FILTER)
+    assert gate.status is GateStatus.BLOCK
+    for place in ("preset rocm_v7_2_linux (llama/server/CMakePresets.json:205)", "Dockerfile:135 deletes"):
+        assert place in gate.reason
+    assert machines.gate(machines.judged(newer, "gfx1030"), Layer.BUILD_FILTER).status is GateStatus.ALLOW
+    pascal = machines.gate(machines.judged(newer, "sm_61"), Layer.BUILD_FILTER, "cuda")
+    assert pascal.status is GateStatus.ALLOW and "llama_cuda_v12_linux" in pascal.reason
 
 
 HIP_CMAKE = """

@@ -9,11 +9,14 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from stillruns.catalogue.regexes import RegexRefused, check
+from stillruns.catalogue.regexes import RegexRefused, check, check_linear
 from stillruns.errors import CatalogueError
+from stillruns.model.backend import Backend
 from stillruns.model.card_name import CardName
 from stillruns.model.expression import Expression
+from stillruns.model.outcome import OutcomeKind
 from stillruns.model.pattern import CrashPattern, GrammarRule
+from stillruns.model.phase import Phase
 from stillruns.model.workaround import KnownIssue, Workaround
 
 _T = TypeVar("_T", bound=msgspec.Struct)
@@ -113,7 +116,7 @@ def read_workaround(file: str, entry: dict[str, Any]) -> Workaround:
 
 
 def read_issue(file: str, entry: dict[str, Any]) -> KnownIssue:
-    """An `[[issue]]` that upstream knows. Versions that are not known are left out."""
+    """An `[[issue]]` that upstream knows. Conditions that do not apply and versions not known are left out."""
     empty: dict[str, Any] = {
         "runtimes": [],
         "backends": [],
@@ -125,6 +128,14 @@ def read_issue(file: str, entry: dict[str, Any]) -> KnownIssue:
     }
     found = convert(file, {**empty, **entry}, KnownIssue)
     say(file, found.id, title=found.title, text=found.text, sources=found.sources)
+    for regex in (*found.lines, *found.drivers):
+        _linear(file, found.id, regex)
+    for key, known in (("outcomes", OutcomeKind), ("phases", Phase), ("backends", Backend)):
+        for name in getattr(found, key):
+            if name not in {member.value for member in known}:
+                raise CatalogueError(f"{file}, {found.id}: {name!r} is none of the known {key}.")
+    if (found.versions_from or found.versions_until or found.fixed_in) and len(found.runtimes) != 1:
+        raise CatalogueError(f"{file}, {found.id}: versions are those of one runtime; name exactly one.")
     day(file, found.id, found.read_on)
     return found
 
@@ -175,6 +186,13 @@ def day(file: str, name: str, written: str) -> None:
     """A day as it is written everywhere here."""
     if not _DAY.match(written):
         raise CatalogueError(f"{file}, {name}: read_on is {written!r}; write the day as 2026-11-30.")
+
+
+def _linear(file: str, name: str, regex: str) -> None:
+    try:
+        check_linear(regex)
+    except RegexRefused as error:
+        raise CatalogueError(f"{file}, {name}: {error}.") from error
 
 
 def _regex(file: str, name: str, regex: str, anchor: str) -> None:

@@ -47,19 +47,25 @@ _Path = tuple[_Item, ...]
 
 def check(regex: str, anchor: str) -> None:
     """Raise RegexRefused when `regex` is invalid, may need more than linear time, or can match without `anchor`."""
+    if not anchor:
+        raise RegexRefused("no anchor: name a literal that every match contains")
+    for path in check_linear(regex):
+        if not any(anchor in run for run in _literal_runs(path)):
+            raise RegexRefused(f"the anchor {anchor!r} is not a literal part of every match")
+
+
+def check_linear(regex: str) -> list[_Path]:
+    """Raise RegexRefused when `regex` is invalid or may need more than linear time; returns the ways through it."""
     try:
         tree = sre_parse.parse(regex)
     except (sre.error, OverflowError) as error:
         raise RegexRefused(f"not a regular expression: {error}") from error
     if tree.state.flags & ~sre.SRE_FLAG_UNICODE:
         raise RegexRefused("inline flags are not allowed")
-    if not anchor:
-        raise RegexRefused("no anchor: name a literal that every match contains")
     paths, anchored = _paths(tree), _starts_at_beginning(tree)
     for path in paths:
         _refuse_slow(path, anchored)
-        if not any(anchor in run for run in _literal_runs(path)):
-            raise RegexRefused(f"the anchor {anchor!r} is not a literal part of every match")
+    return paths
 
 
 def literal_runs(regex: str) -> list[list[str]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from stillruns.cli import late
 from stillruns.cli.options import common
 from stillruns.cli.output import emit_json, emit_text
 from stillruns.errors import ExitCode
@@ -20,10 +21,12 @@ from stillruns.report import autopsy_json, autopsy_text
 def command(paths: tuple[str, ...], as_json: bool, store_dir: Path | None) -> int:
     """Read logs, journals, cores and run folders: requests, applied conditions, timeline, incidents.
 
-    PATH is a file (also .gz, .xz, .zst, .bz2), a folder, a core file, or - for standard input. Exit code 0 whatever
-    the log shows; nothing is written anywhere.
+    PATH is a file (also .gz, .xz, .zst, .bz2), a folder, a core file, or - for standard input; a store's folder (its
+    newest run), or the id of a run or trial in the store. Exit code 0 whatever the log shows; nothing is written
+    anywhere.
     """
-    found = autopsy.perform(paths, sys.stdin.buffer)
+    stored = late.load("autopsy_job").opener(store_dir) if autopsy.names_a_store(paths) else None
+    found = autopsy.perform(paths, sys.stdin.buffer, stored)
     if as_json:
         emit_json(autopsy_json.document(found))
     else:

@@ -72,7 +72,9 @@ def _sets(store: Store, runs: Sequence[str], others: Sequence[HypothesisSpec], *
         return [claiming.together(store, own, others)]
     found: list[Claimed] = []
     for name in named:
-        found += claiming.of_study(store, name, studies[name], others or hypothesis_file.library())
+        found += claiming.of_study(
+            store, name, studies[name], others or hypothesis_file.library(), asked=bool(others)
+        )
     return [*found, *(claiming.of_run(store, run, others) for run in own)]
 
 

@@ -1,4 +1,4 @@
-"""`stillruns import DIR`: a foreign worklog into the store."""
+"""`stillruns import PATH...`: a foreign worklog, or logs that came alone, into the store."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from stillruns.store.opening import open_store
 
 
 @click.command("import")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--name", default="", help="Name of the study in the store (default: the folder's name).")
 @common
-def command(folder: Path, name: str, as_json: bool, store_dir: Path | None) -> int:
-    """Take the run folders at or below FOLDER (each with a result.json) over into the store, byte for byte.
+def command(paths: tuple[Path, ...], name: str, as_json: bool, store_dir: Path | None) -> int:
+    """Take someone else's trials over into the store, byte for byte: the run folders at or below PATH (each with a
+    result.json), or, where there is none, the logs of model servers there; a PATH may be a log itself.
 
-    Journals, probes and answers beside the results become evidence; `stillruns report NAME` prints what they show.
-    Exit code 1 when a folder could not be read.
+    Journals, probes and answers beside the results become evidence, as does each log; `stillruns report NAME` prints
+    what they show. Exit code 1 when a run folder could not be read.
     """
     with open_store(store_dir) as store:
-        result = importing.run(folder, store, name)
+        result = importing.run(paths, store, name)
     if as_json:
         emit_json(import_text.document(result))
     else:

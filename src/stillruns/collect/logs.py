@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from stillruns.errors import UsageError
+from stillruns.model.expression import Expression
 
 BLOCK = 1 << 20
 MAX_FILES = 500
 """Of a folder, so many files are read."""
 CORE_MAGIC = b"\x7fELF"
 
+_ID = Expression(r"\d{8}T\d{6}Z-[0-9a-f]{8}(?:\.\d{4,})?\Z")
 _BINARY = (b"GGUF", b"PK\x03\x04", b"\x89PNG", b"SQLite format 3")
 
 
@@ -193,15 +195,26 @@ def _open(path: str) -> BinaryIO:
         ) from error
 
 
-def inputs(paths: tuple[str, ...], stdin: BinaryIO) -> tuple[LogInput, ...]:
-    """What the paths name, folders opened (files that look like logs, sorted). Raises UsageError for what is not
-    there."""
+def in_store(path: str) -> bool:
+    """Whether this is a folder that holds a store, or the id of a run or a trial that is no file."""
+    if path == "-":
+        return False
+    place = Path(path)
+    if _ID.match(path) and not place.exists():
+        return True
+    return (place / "VERSION").is_file() and (place / "journal").is_dir()
+
+
+def inputs(paths: tuple[str, ...], stdin: BinaryIO, documents: list[str] | None = None) -> tuple[LogInput, ...]:
+    """What the paths name, folders opened (files that look like logs, sorted). JSON documents of a folder are answers
+    and settings, whose words are no lines of a log: they are passed over, and added to `documents`. Raises UsageError
+    for what is not there."""
     found: list[LogInput] = []
     for path in paths:
         if path == "-":
             found.append(LogInput("-", stdin))
         elif Path(path).is_dir():
-            found += [LogInput(str(p)) for p in _files(Path(path))]
+            found += [LogInput(str(p)) for p in _files(Path(path), documents)]
         elif not Path(path).exists():
             raise UsageError(f"{path} is not there; name a log file, a folder, or - for standard input.")
         else:
@@ -209,9 +222,15 @@ def inputs(paths: tuple[str, ...], stdin: BinaryIO) -> tuple[LogInput, ...]:
     return tuple(found)
 
 
-def _files(folder: Path) -> list[Path]:
+def _files(folder: Path, documents: list[str] | None) -> list[Path]:
     files = [p for p in sorted(folder.rglob("*")) if p.is_file() and not p.name.startswith(".")]
-    chosen = [p for p in files if _looks_like_log(p)]
+    chosen = []
+    for path in files:
+        if path.suffix == ".json" and _is_document(path):
+            if documents is not None:
+                documents.append(str(path))
+        elif _looks_like_log(path):
+            chosen.append(path)
     if not chosen:
         raise UsageError(f"{folder} holds no file that looks like a log; name the file itself.")
     return chosen[:MAX_FILES]
@@ -227,6 +246,16 @@ def _looks_like_log(path: Path) -> bool:
     if head.startswith(tuple(m for m, _ in _MAGIC)):
         return True
     return head.count(b"\0") < len(head) // 8 or b"\n" in head
+
+
+def _is_document(path: Path) -> bool:
+    """Whether a .json file is one document: journals and containers write an object on each line."""
+    with path.open("rb") as file:
+        head = file.read(65536).lstrip()
+    first = head.split(b"\n", 1)[0].rstrip()
+    if not head.startswith((b"{", b"[")):
+        return False
+    return not any(key in first for key in (b'"log":', b'"__REALTIME_TIMESTAMP"', b'"MESSAGE"'))
 
 
 def is_core(path: Path) -> bool:

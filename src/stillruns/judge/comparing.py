@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from stillruns.judge import blocks, exact, measuring
+from stillruns.judge import blocks, exact, measuring, throughput
 from stillruns.judge import contrast as contrasts
 from stillruns.judge.ledger import Compared, Key, Ledger
 from stillruns.judge.values import Basis, Cells, Gap, GapKind, Gaps, Group, Number, Truth, order, point
@@ -60,10 +60,12 @@ def _contrast(ledger: Ledger, op: str, left: Number, right: Number, a: Cells, b:
             text = f"{ends[0]} and {ends[1]}: what was measured overlaps"
             found = Truth(None, frozenset({Gap(GapKind.UNDECIDED, text, a | b)}))
     if before is None or before.on != on:
-        ledger.compared[(a, b)] = _look(ledger, a, b, (kept_a, kept_b) if on else (ours, theirs), on)
+        speeds = left.basis is None and right.basis is None
+        ledger.compared[(a, b)] = _look(ledger, a, b, (kept_a, kept_b) if on else (ours, theirs), on, speeds=speeds)
     seen = ledger.compared[(a, b)].seen
     names = (measuring.label(Group(a), ledger.cells), measuring.label(Group(b), ledger.cells))
-    if found.value is None or seen.status == "clean" or not ledger.strict:
+    hopeless = len(seen.free) > 1  # more trials of these sides would not tell which factor it is
+    if not ledger.strict or seen.status == "clean" or (found.value is None and not hopeless):
         return found
     kind = GapKind.CONFOUNDED if seen.status == "confounded" else GapKind.UNMEASURED
     missing = [f"{name} is not known" for name in seen.unknown]
@@ -72,11 +74,18 @@ def _contrast(ledger: Ledger, op: str, left: Number, right: Number, a: Cells, b:
 
 
 def _look(
-    ledger: Ledger, a: Cells, b: Cells, kept: tuple[Sequence[ObservedCell], Sequence[ObservedCell]], on: str
+    ledger: Ledger,
+    a: Cells,
+    b: Cells,
+    kept: tuple[Sequence[ObservedCell], Sequence[ObservedCell]],
+    on: str,
+    *,
+    speeds: bool,
 ) -> Compared:
     seen = contrasts.compare(*kept)
     ours, theirs = (measuring.basis_of("rate", [ledger.cells[i] for i in side], frozenset()) for side in (a, b))
-    advice = contrasts.separating(seen, (ours.failures, ours.n, theirs.failures, theirs.n))
+    least = throughput.LEAST if speeds else 0
+    advice = contrasts.separating(seen, (ours.failures, ours.n, theirs.failures, theirs.n), least)
     return Compared(a, b, on, seen, advice)
 
 

@@ -104,11 +104,12 @@ def common(
     return (a, b, "; ".join(on)) if on and a and b else (tuple(left), tuple(right), "")
 
 
-def separating(contrast: Contrast, counts: tuple[int, int, int, int]) -> tuple[str, ...]:
+def separating(contrast: Contrast, counts: tuple[int, int, int, int], least: int = 0) -> tuple[str, ...]:
     """The smallest set of further trials that would leave one factor: one new cell a side factor that is not the
     first, with as many trials as an exact test needs if it goes on as before.
 
-    `counts` are failures and trials of the left and of the right side. Nothing for a clean contrast.
+    `counts` are failures and trials of the left and of the right side; `least` is the number of trials that what is
+    compared needs where that is no rate. Nothing for a clean contrast.
     """
     if contrast.status == "clean":
         return ()
@@ -122,7 +123,7 @@ def separating(contrast: Contrast, counts: tuple[int, int, int, int]) -> tuple[s
         about, (ours, theirs) = factors[0]
         others = ", ".join(f"{name} {value[1]}" for name, value in factors[1:])
         mirrored = ", ".join(f"{name} {value[0]}" for name, value in factors[1:])
-        number = trials_needed(*counts)
+        number = least or trials_needed(*counts)
         times = f"{number} trials" if number else "trials"
         texts.append(
             f"{times} with {about} {ours} and {others} (or with {about} {theirs} and {mirrored}): one such cell "

@@ -7,6 +7,18 @@ from stillruns.model.backend import Backend
 from stillruns.model.phase import Phase
 from stillruns.model.server_log import Ending, ServerLog
 
+
+def unfinished(server: ServerLog) -> tuple[Ending, Backend] | None:
+    """(the line, the backend that was looked for): a probe of the GPUs that failed, in a log that shows nothing of
+    what was used then; None where a device is listed, a runner was started or the failure only follows a death."""
+    failed = [ref for note in server.notes if note.kind == "discovery" for ref in note.refs]
+    if not failed or server.runners or server.requests or server.devices:
+        return None
+    ref = failed[-1]
+    text = dict(server.texts).get(ref, "a probe of the GPUs failed")
+    return Ending("probe", ref, text, phase=Phase.DISCOVER, phase_ref=ref), _library(text)
+
+
 _LIBRARIES = (("rocm", Backend.ROCM), ("vulkan", Backend.VULKAN), ("cuda", Backend.CUDA))
 
 
@@ -22,10 +34,15 @@ def ending(server: ServerLog) -> tuple[Ending, Backend] | None:
     if not before:
         return None
     ref, text = before[-1]
-    named = {backend for word, backend in _LIBRARIES if word in text.split("error=")[0].lower()}
-    lost = named.pop() if len(named) == 1 else Backend.UNKNOWN
+    lost = _library(text)
     shown = notes[-1].refs[0]
     return (
         Ending("fallback", ref, text, phase=Phase.DISCOVER, refs=(shown,) if shown in texts else ()),
         lost,
     )
+
+
+def _library(text: str) -> Backend:
+    """The backend whose libraries a probe's line names."""
+    named = {backend for word, backend in _LIBRARIES if word in text.split("error=")[0].lower()}
+    return named.pop() if len(named) == 1 else Backend.UNKNOWN

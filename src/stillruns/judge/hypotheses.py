@@ -143,6 +143,11 @@ def _verdict(predicts: Truth, refutes: Truth, as_predicted: Truth, as_refuted: T
             f"by the numbers {numbers[0].value}, but the sides differ in more than one factor: {confounded[0]}"
         )
     kinds = {g.kind for g in gaps}
+    if kinds == {GapKind.CONFOUNDED}:
+        return ClaimVerdict.CONFOUNDED, (
+            f"the numbers leave it open, and more of the same would not decide it: the sides differ in more than one "
+            f"factor: {confounded[0]}"
+        )
     texts = sorted(g.text for g in gaps)
     if kinds == {GapKind.UNTESTED}:
         return ClaimVerdict.VOID, f"never really tested: {texts[0]}"

@@ -7,15 +7,16 @@ to. Every field is taken from lines that tell it; a field that none tells is unk
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
-from stillruns.judge import fallbacks, incident_fields, incident_words
+from stillruns.judge import fallbacks, incident_fields, incident_twins, incident_words, known_faults
 from stillruns.judge.incident_group import Group, Index, groups, line_of, runner_of
 from stillruns.judge.incident_kernel import leftover, of_group
 from stillruns.judge.kernel_incident import kernel_backend, kernel_only
 from stillruns.judge.signature import signature, telling
+from stillruns.judge.stack_phase import first_computation
 from stillruns.judge.stack_phase import phase as stack_phase
 from stillruns.model.autopsy import Confidence, Excerpt, Incident
 from stillruns.model.backend import Backend, Runtime
@@ -73,8 +74,11 @@ def judge(
             source = _source(group)
             kernel = of_group(group, server, events, source, alone)
             used |= {event.ref for event in kernel}
-            incidents.append(_incident(server, group, kernel, known, index))
+            found_one = _incident(server, group, kernel, known, index)
+            incidents.append(known_faults.named(found_one, server, group, known.issues))
         notes += [_survived(server, group, known) for group in survived]
+    incidents, twins = incident_twins.once_each(incidents, servers)
+    notes += twins
     for run in leftover(events, used, not servers):
         incidents.append(kernel_only(run))
     return tuple(incidents), tuple(notes)
@@ -87,11 +91,13 @@ def _quiet(server: ServerLog) -> list[Group]:
     if lost is not None:
         group.add(line_of(lost[0].ref), lost[0])
         group.lost = lost[1]
+    elif (probe := fallbacks.unfinished(server)) is not None:
+        group.add(line_of(probe[0].ref), probe[0])
+        group.lost = probe[1]
     elif server.last_phase in _BUSY and server.runtime in (Runtime.OLLAMA, Runtime.VLLM) and not server.clean_end:
         last = server.phases[-1].last
-        if any(line_of(r.last) > line_of(last) for r in server.requests):
-            return []
-        if any(note.kind == "excerpt" for note in server.notes):
+        excerpt = any(note.kind == "excerpt" for note in server.notes)
+        if excerpt or any(line_of(r.last) > line_of(last) for r in server.requests):
             return []
         text = dict(server.texts).get(last, f"the log ends in {server.last_phase.value}")
         group.add(line_of(last), Ending("cut", last, text, phase=server.last_phase, phase_ref=last))
@@ -119,6 +125,8 @@ def _incident(
     signal = _signal(group, kernel)
     outcome, manner = _outcome(group, top, signal, kernel)
     phase = _phase(group, top, outcome, known.patterns)
+    if phase is Phase.UNKNOWN and top is not None and first_computation(server, runner, top.pattern, group):
+        phase = Phase.PROMPT
     frames = next((telling(e.frames) for e in group.endings if e.frames), ())
     on = incident_fields.backend(server, runner, group, frames, index)
     on = group.lost if group.lost is not Backend.UNKNOWN else kernel_backend(on, kernel)
@@ -144,7 +152,7 @@ def _incident(
     return Incident(
         server=server.id,
         request=request.id if request else None,
-        time=next((e.at for e in group.endings if e.at), None),
+        time=next((at for at in (*(e.at for e in group.endings), *(t.at for t in group.troubles)) if at), None),
         outcome=outcome,
         signal=signal,
         detail=manner,
@@ -164,7 +172,6 @@ def _incident(
         explanation=explanation,
         next_step=incident_words.next_step(outcome, pattern if top and top.rank >= 40 else None, phase),
         pattern=top.pattern if top else None,
-        known_issues=_issues(sign, known.issues),
         workarounds=_workarounds(pattern, target, on, server, known.workarounds),
         why_unknown=_why(server, group, outcome, phase, on, target, parts, runner),
     )
@@ -232,7 +239,11 @@ def _outcome(
         return top.outcome, manner or top.outcome.value
     if kinds & {"exception", "exit", "eof", "http"}:
         return OutcomeKind.ERROR, manner
-    return None, "the log ends in mid work"
+    return None, "a probe of the GPUs failed" if _probe(group) else "the log ends in mid work"
+
+
+def _probe(group: Group) -> bool:
+    return any(e.kind == "probe" for e in group.endings)
 
 
 def _manner(ending: Ending) -> str:
@@ -327,11 +338,6 @@ def _confidence(
     return Confidence.MEDIUM if told else Confidence.LOW
 
 
-def _issues(sign: str | None, issues: Iterable[KnownIssue]) -> tuple[str, ...]:
-    """Only by signature: a runtime and a backend alone do not make it the same fault."""
-    return tuple(issue.id for issue in issues if sign is not None and sign in issue.signatures)
-
-
 def _workarounds(
     pattern: CrashPattern | None,
     target: str | None,
@@ -365,7 +371,8 @@ def _why(
 ) -> tuple[tuple[str, str], ...]:
     found: list[tuple[str, str]] = []
     if outcome is None:
-        found.append(("outcome", "the log ends in mid work: a hang, a death and a cut log look alike"))
+        mid = "the log ends in mid work: a hang, a death and a cut log look alike"
+        found.append(("outcome", "no line shows what was used after the probe failed" if _probe(group) else mid))
     if phase is Phase.UNKNOWN:
         told = (
             "no line before it tells a phase"

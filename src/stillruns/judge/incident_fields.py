@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from stillruns.judge.incident_group import Group, Index, line_of
 from stillruns.judge.modules import MODULES
 from stillruns.model.backend import Backend, Runtime, backend_of_device
@@ -164,6 +166,15 @@ def target(found: LogDevice | None, server: ServerLog, cards: tuple[CardName, ..
     return printed_base or by_name, ""
 
 
+def with_targets(server: ServerLog, cards: tuple[CardName, ...]) -> ServerLog:
+    """The server with the targets of those devices whose lines print none and whose card's name tells it."""
+    devices = []
+    for found in server.devices:
+        known = card_target(found.description, cards) if found.target is None and found.description else None
+        devices.append(replace(found, target=known, by_name=True) if known else found)
+    return replace(server, devices=tuple(devices))
+
+
 def card_target(name: str, cards: tuple[CardName, ...]) -> str | None:
     """The target of the longest catalogue name that the printed name contains; None when two targets claim it."""
     lowered = name.lower()
@@ -246,6 +257,8 @@ def context(
         ships = top is not None and top.id in _NO_CODE
         if ships or outcome is OutcomeKind.OOM:
             found.append(Component.OLLAMA)
+    if server.runtime is Runtime.VLLM and found == [Component.UNKNOWN] and outcome is OutcomeKind.ERROR:
+        found = [Component.VLLM, Component.CONFIGURATION]  # it gave up by itself: what it was asked, or how
     if any(n.kind == "override" for n in server.notes) and top is not None and top.outcome is OutcomeKind.ABORT:
         found = [Component.CONFIGURATION, *found]
     return tuple(dict.fromkeys(found))

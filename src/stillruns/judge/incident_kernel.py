@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import datetime, timezone
 
+from stillruns.judge.clocks import apart
 from stillruns.judge.incident_group import Group, line_of
+from stillruns.model.backend import Runtime
 from stillruns.model.expression import Expression
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
 from stillruns.model.server_log import ServerLog
 
 NEAR_SECONDS = 30.0
 NEAR_LINES = 200
+CHILD_SECONDS = 10.0
+"""Of a process id that the log does not name: Ollama's runners have others than the server."""
 
 OURS = re.compile(r"llama|vllm|ggml|koboldcpp", re.IGNORECASE)
 """Process names that may be a model server."""
@@ -31,30 +34,6 @@ SEVERE = (
 )
 DEATHS = (KernelEventKind.SEGFAULT, KernelEventKind.TRAP, KernelEventKind.OOM_KILL)
 
-_SHORT = Expression(r"(?P<month>[A-Z][a-z]{2}|\d{1,2}月) {1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)")
-_MONTHS = {m: i for i, m in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
-
-
-def seconds(at: str) -> float | None:
-    """A written time as seconds, comparable only between times of the same form; None where it cannot be read."""
-    if not at:
-        return None
-    found = _SHORT.match(at.strip())
-    if found:
-        month = _MONTHS.get(found["month"]) or int(re.sub(r"\D", "", found["month"]) or 0)
-        hours, minutes, secs = (int(part) for part in found["clock"].split(":"))
-        return ((month * 31 + int(found["day"])) * 24 + hours) * 3600.0 + minutes * 60 + secs
-    try:
-        text = re.sub(r"([+-]\d\d)(\d\d)$", r"\1:\2", at.replace(",", ".").replace("Z", "+00:00"))
-        text = re.sub(r"(\.\d{6})\d+", r"\1", text)
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        try:
-            return float(at)
-        except ValueError:
-            return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
-
 
 def of_group(
     group: Group, server: ServerLog, events: Iterable[KernelEvent], source: str, alone: bool
@@ -62,22 +41,24 @@ def of_group(
     """The kernel's lines about this incident: by process id where both name one, else by time, else (only when there
     is one server and no time at all) by nearness in the file."""
     pids = {*server.pids, *(e.pid for e in group.endings if e.pid)}
-    times = [t for t in (seconds(e.at) for e in group.endings) if t is not None]
+    times = [time for e in group.endings for time in (e.stamp, e.at) if time] + [t.at for t in group.troubles if t.at]
     found = []
     for event in events:
-        if event.pid is not None and pids:
-            if event.pid in pids:
-                found.append(event)
+        if event.pid is not None and event.pid in pids:
+            found.append(event)
+            continue
+        child = event.pid is not None and bool(pids)
+        if child and server.runtime is not Runtime.OLLAMA:
             continue
         if event.process and not OURS.search(event.process):
             continue
-        at = seconds(event.at)
-        if at is not None and times:
-            if min(abs(at - t) for t in times) <= NEAR_SECONDS:
+        between = [seconds for seconds in (apart(event.at, time) for time in times) if seconds is not None]
+        if between:
+            if min(between) <= (CHILD_SECONDS if child else NEAR_SECONDS):
                 found.append(event)
             continue
         same = event.ref.startswith(f"{source}:")
-        if alone and same and group.first - NEAR_LINES <= line_of(event.ref) <= group.last + NEAR_LINES:
+        if alone and same and not child and group.first - NEAR_LINES <= line_of(event.ref) <= group.last + NEAR_LINES:
             found.append(event)
     return tuple(found)
 

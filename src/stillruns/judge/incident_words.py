@@ -57,6 +57,8 @@ def explain(
     who = "A runner of Ollama" if server.runtime.value == "ollama" else (server.program or "The program")
     if outcome is None:
         where = _PHASES.get(phase, "")
+        if phase is Phase.DISCOVER:
+            return "A probe of the GPUs failed, and the log ends before it shows what was used then: often the CPU."
         return f"The log ends {where}: it cannot tell a hang or a death from a log that was cut there.".replace(
             "  ", " "
         )

@@ -90,7 +90,7 @@ def cuda_fit(built_for: str, processor: str) -> CudaFit | None:
     return CudaFit()
 
 
-def limits(view: PathView, library: BackendLibrary, code: CodeObjects, entry: CodeTarget) -> Iterator[Limit]:
+def limits(view: PathView, library: BackendLibrary, code: CodeObjects, entry: CodeTarget | None) -> Iterator[Limit]:
     """What stands between this code and the HIP runtime that the library links."""
     soname, path = next(((s, p) for s, p in library.links.items() if s.startswith("libamdhip64.so.")), ("", ""))
     if view.backend is not Backend.ROCM or not soname:
@@ -99,6 +99,12 @@ def limits(view: PathView, library: BackendLibrary, code: CodeObjects, entry: Co
     runtime = found if isinstance(found, HipRuntime) else None
     version = (runtime.version if runtime else "") or soname.rpartition(".so.")[2]
     name = f"libamdhip64 {version}"
+    if code.kpack is not None and not (runtime and runtime.kpack):
+        old = older(version, "7.0.0") is True  # rocm-kpack's integration into clr began in late 2025
+        known = "does not know" if old else "is not known to read"
+        yield Limit(f"its code lies in KPACK archives, which {name} {known}", firm=old)
+    if entry is None:
+        return
     yield from _compressed(name, version, runtime, found, tuple(code.compressed))
     for opened, place in library.opens.items():
         if code.compressed and not place:

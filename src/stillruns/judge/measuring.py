@@ -116,7 +116,8 @@ def _factor(name: str, members: list[ObservedCell], group: Group) -> Value:
 
 def _one(name: str, cell: ObservedCell) -> str | None:
     if name in ("layers", "gpu_layers"):
-        return str(cell.layers)
+        told = cell.layers != "unknown" and (name == "layers" or cell.shows_asked)
+        return str(cell.layers) if told else None
     if name == "placed":
         return None if cell.placed is None else str(cell.placed)
     return cell.side if name == "side" else cell.factors.get(name)

@@ -99,20 +99,24 @@ class _Seen:
         return self.has_token if self.answered is None else self.answered.finished and self.has_token
 
     @property
-    def _silent(self) -> bool:
-        """A log without a line, though nothing was asked to be hidden."""
-        facts = self.facts
-        shown = "--log-disable" not in self.record.argv
-        return shown and facts is not None and facts.lines == 0 and facts.last_phase is Phase.UNKNOWN
+    def silent(self) -> bool:
+        """Whether output was collected and not one line was printed."""
+        if self.facts is not None:
+            return self.facts.lines == 0
+        streams = [e.bytes for e in self.record.evidence if e.kind in ("stdout", "stderr")]
+        return bool(streams) and not any(streams)
+
+    def place(self, phase: Phase) -> str:
+        """`in load`; without a line the phase is not known, and lines may have been lost with the process."""
+        if phase is not Phase.UNKNOWN:
+            return f"in {phase.value}"
+        return "in an unknown phase" + (" (not one line was printed)" if self.silent else "")
 
     def log_phase(self) -> Phase:
         """The phase that the log reached; a clean-up after a failed load, or after our stop at the load's deadline,
         is not where it failed."""
         if self.facts is None:
-            streams = [e.bytes for e in self.record.evidence if e.kind in ("stdout", "stderr")]
-            return Phase.INIT if streams and not any(streams) and not self.ready else Phase.UNKNOWN
-        if self._silent and not self.ready:
-            return Phase.INIT  # not one line: the first comes with the command line and the devices
+            return Phase.UNKNOWN
         stopped = self.record.sighting.stop_sent_at is not None and self.record.sighting.timed_out != "load"
         if self.facts.last_phase is not Phase.TEARDOWN or stopped:
             return self.facts.last_phase
@@ -154,7 +158,7 @@ def judge(record: TrialRecord, facts: ServerFacts | Absence, answered: Answered 
         kind, phase = key.outcome, key.phase
         text = f"{kind.value} in {phase.value}, logged although tokens came"
     elif manner.kind is not OutcomeKind.OK:
-        text = f"{manner.text} in {phase.value}{manner.after}"
+        text = f"{manner.text} {seen.place(phase)}{manner.after}"
     return Outcome(
         kind=kind,
         phase=phase,

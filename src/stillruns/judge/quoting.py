@@ -157,8 +157,10 @@ def warnings(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
         lost = sum(not t.text_kept for t in applied)
         if lost:
             found.append(f"{cell.id}: {lost} of {len(applied)} answers have tokens and no stored text")
-    if any(not c.randomised for c in cells if c.trials):
+    if any(c.randomised is False for c in cells if c.trials):
         found.append("the order of the trials was not drawn at random")
+    elif any(c.randomised is None for c in cells if c.trials):
+        found.append("in which order the trials were made, and whether it was drawn at random, is not known")
     return (*found, *speeds(cells))
 
 
@@ -261,7 +263,10 @@ def known_issues(
 
 
 def _fits(issue: KnownIssue, cell: ObservedCell) -> bool:
+    """By what a cell's condition tells; an issue whose signs are lines of a log cannot be seen here."""
     factors = cell.factors
+    if issue.lines or issue.patterns or not _concerns(issue, cell):
+        return False
     for name, wanted in (("runtime", issue.runtimes), ("backend", issue.backends)):
         if wanted and factors.get(name) not in wanted:
             return False
@@ -275,6 +280,16 @@ def _fits(issue: KnownIssue, cell: ObservedCell) -> bool:
     return not issue.fixed_in or versions.before(version, issue.fixed_in) is True
 
 
+def _concerns(issue: KnownIssue, cell: ObservedCell) -> bool:
+    """Whether the issue is about this cell's model and target, where it names any: `qwen35` about `qwen3.5:2b`."""
+    name = (cell.factors.get("model") or "").replace("\\", "/").rsplit("/", 1)[-1].lower()
+    plain = "".join(c for c in name if c.isalnum())
+    if issue.models and not plain.startswith(issue.models):
+        return False
+    target = (cell.factors.get("target") or "").split(":", 1)[0]
+    return not issue.targets or not target or target in issue.targets
+
+
 def _between(issue: KnownIssue, seen: Compared, cells: Sequence[ObservedCell]) -> bool:
     """Whether one side lies before the fix and the other does not."""
     assert issue.fixed_in is not None
@@ -283,5 +298,9 @@ def _between(issue: KnownIssue, seen: Compared, cells: Sequence[ObservedCell]) -
         members = [cells[i] for i in group if cells[i].applied]
         if issue.runtimes and not all(c.factors.get("runtime") in issue.runtimes for c in members):
             return False
+        if not all(_concerns(issue, c) for c in members):
+            return False
         sides.append({versions.before(c.factors.get("version") or "", issue.fixed_in) for c in members})
-    return sides in ([{True}, {False}], [{False}, {True}])
+    both = {cells[i].factors.get("backend") for group in (seen.left, seen.right) for i in group if cells[i].applied}
+    touched = not issue.backends or bool(both & set(issue.backends))
+    return touched and sides in ([{True}, {False}], [{False}, {True}])

@@ -1,11 +1,13 @@
-"""The phase that a backtrace tells by the functions it went through."""
+"""The phase that a backtrace tells by the functions it went through, or that can be nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stillruns.judge.incident_group import Group, line_of
+from stillruns.model.backend import Runtime
 from stillruns.model.phase import Phase
-from stillruns.model.server_log import Frame
+from stillruns.model.server_log import Frame, Runner, ServerLog
 
 _STARTS = ("llama_init_from_gpt_params", "common_init_from_params", "common_init_result")
 """The start of llama.cpp's tools: a decode under it is the warm-up's."""
@@ -29,3 +31,16 @@ def phase(frames: Iterable[Frame]) -> Phase:
     if any(name.startswith(_RESERVES) for name in names):
         return Phase.RESERVE
     return Phase.LOAD if any(name.startswith(_LOADS) for name in names) else Phase.UNKNOWN
+
+
+def first_computation(server: ServerLog, runner: Runner | None, pattern: str, group: Group) -> bool:
+    """Whether this is the first computation of a runner of Ollama, and so its first prompt's.
+
+    A build without any code for the card fails at the first kernel; Ollama's runners have no warm-up run, and no
+    request was answered since this one became ready.
+    """
+    if server.runtime is not Runtime.OLLAMA or pattern != "gpu-no-kernel-image" or runner is None or not runner.ready:
+        return False
+    ready = line_of(runner.ready)
+    answered = any(ready < line_of(r.last) < group.first and (r.status or 0) < 400 for r in server.requests)
+    return ready < group.first and not answered

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
+from stillruns.judge import sequential
 from stillruns.judge.stats import clopper_pearson
 from stillruns.model.applied import Answer
 from stillruns.model.backend import Backend
 from stillruns.model.outcome import OutcomeKind
+from stillruns.model.rate import Rate
 from stillruns.model.server_log import Layers
 from stillruns.model.worklog import StudyCell, StudyRequest
 
@@ -20,7 +22,7 @@ def cells(requests: Sequence[StudyRequest]) -> tuple[StudyCell, ...]:
     """One cell for each model, side, server and num_gpu, in that order."""
     keys: dict[tuple[str, Backend, str, Layers], list[StudyRequest]] = {}
     for request in requests:
-        keys.setdefault((request.model, request.side, unit(request.server), request.record.asked), []).append(request)
+        keys.setdefault((request.model, request.side, unit(request.server), request.layers), []).append(request)
     return tuple(_cell(group) for _, group in sorted(keys.items(), key=lambda item: _order(*item[0])))
 
 
@@ -46,9 +48,9 @@ def _cell(group: Sequence[StudyRequest]) -> StudyCell:
         side=first.side,
         server=unit(first.server),
         model=first.model,
-        asked=first.record.asked,
+        asked=first.layers,
         requests=len(group),
-        counted_ok=sum(r.record.status == "ok" for r in group),
+        counted_ok=sum(r.record.status == "ok" for r in group) if first.client else None,
         applied=len(applied),
         void=sum(r.void for r in group),
         unknown=sum(r.applied is Answer.UNKNOWN for r in group),
@@ -57,6 +59,13 @@ def _cell(group: Sequence[StudyRequest]) -> StudyCell:
         empty=sum(r.empty for r in group),
         outcomes=tuple(sorted(Counter(r.outcome.value for r in group if not r.void).items())),
         layers=tuple(sorted({f"{r.applied_layers}/{r.total_layers}" for r in group if r.applied_layers is not None})),
-        rate=clopper_pearson(len(failed), len(applied)) if applied else None,
+        rate=_rate(len(failed), len(applied), fixed=first.client),
         speed=(median(speeds), min(speeds), max(speeds)) if speeds else None,
     )
+
+
+def _rate(failures: int, n: int, *, fixed: bool) -> Rate | None:
+    """A script wrote a worklog's numbers of requests down beforehand; how many logs came nobody fixed."""
+    if not n:
+        return None
+    return clopper_pearson(failures, n) if fixed else sequential.confidence_sequence(failures, n, 0.95)

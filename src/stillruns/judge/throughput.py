@@ -13,6 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+LEAST = 6
+"""So few values have an interval of the median at 95 %."""
+
 
 @dataclass(frozen=True, slots=True)
 class Spread:

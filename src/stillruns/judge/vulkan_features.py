@@ -6,19 +6,21 @@ import dataclasses
 
 from stillruns.judge.path_view import PathView
 from stillruns.model.absence import Absence, AbsenceReason
+from stillruns.model.backend import Backend
 from stillruns.model.gate import Gate, GateStatus, Layer
 from stillruns.model.machine import Vulkan
 from stillruns.model.raw import Cite
 from stillruns.model.vulkan_limits import VulkanLimits
 
 _LAYER = Layer.VULKAN
+_AMD = 0x1002
 _SOURCE = "ggml-org/llama.cpp ggml/src/ggml-vulkan/ggml-vulkan.cpp@b11434"
 _NEEDS = Cite(_SOURCE, at="L4642", excerpt="a device without storageBuffer16BitAccess is refused")
 _PREFERS = Cite(_SOURCE, at="L5355", excerpt="of several AMD drivers for one card: RADV, AMDVLK, AMD's closed one")
 
 
 def added(view: PathView, gate: Gate) -> Gate:
-    """The verdict of vulkaninfo's list with what its long text says of this card's device."""
+    """The verdict with what vulkaninfo's long text (or our own listing) says of this card's device."""
     found = _mine(view)
     if not found or gate.status is GateStatus.BLOCK:
         return gate
@@ -36,8 +38,8 @@ def added(view: PathView, gate: Gate) -> Gate:
     evidence = (*gate.evidence, first.cite)
     drivers = list(dict.fromkeys(device.driver for device in found if device.driver))
     if len(drivers) > 1:
-        text += f"; {len(drivers)} drivers show the card ({', '.join(drivers)}): {_choice(view)}"
-        evidence = (*evidence, _PREFERS) if _is_amd(view) else evidence
+        text += f"; {len(drivers)} drivers show the card ({', '.join(drivers)}): {choice(view, first.vendor)}"
+        evidence = (*evidence, _PREFERS) if first.vendor == _AMD else evidence
     return dataclasses.replace(gate, reason=text, evidence=evidence)
 
 
@@ -65,12 +67,9 @@ def _mine(view: PathView) -> list[VulkanLimits]:
     return [device for device in facts.limits if (device.vendor, device.device) == (pci.vendor, pci.device)]
 
 
-def _is_amd(view: PathView) -> bool:
-    return view.card is not None and view.card.vendor == 0x1002
-
-
-def _choice(view: PathView) -> str:
-    if _is_amd(view):
+def choice(view: PathView, vendor: int) -> str:
+    """Which of several drivers for one card is taken, as far as a source says."""
+    if vendor == _AMD and view.backend is Backend.VULKAN:
         return "llama.cpp takes RADV before AMDVLK and AMD's closed driver"
     return "which one answers is the runtime's choice"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stillruns import proc
 from stillruns.errors import EnvironmentLacks
+from stillruns.lab.probing import QUIET
 from stillruns.model.machine import Machine, RuntimeInstall
 
 TIMEOUT = 10.0
@@ -55,7 +56,7 @@ def _program(runtime: RuntimeInstall) -> str:
 
 def _told(program: str, runtime: str, environ: Mapping[str, str]) -> tuple[str, str]:
     try:
-        done = proc.run([program, "--version"], timeout=TIMEOUT, env=dict(environ), cwd="/")
+        done = proc.run([program, "--version"], timeout=TIMEOUT, env={**environ, **QUIET}, cwd="/")
     except EnvironmentLacks as error:
         return "", str(error)
     text = (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")

@@ -6,17 +6,18 @@ the splitter pushes the rest into the readers. So memory depends on what is foun
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from msgspec.structs import replace
 
 from stillruns.catalogue import literals, load
-from stillruns.collect import core_dump, logs
-from stillruns.judge import incident
+from stillruns.collect import core_dump, logs, worklog
+from stillruns.judge import incident, incident_fields
 from stillruns.judge.incident import Knowledge
 from stillruns.model.autopsy import Autopsy, Source
 from stillruns.model.backend import Runtime
@@ -24,7 +25,7 @@ from stillruns.model.kernel_log import KernelEvent
 from stillruns.model.server_log import Ending, Note, ServerLog
 from stillruns.normalise.logs import kernel, llama_cpp_server
 from stillruns.normalise.logs.prefilter import Prefilter
-from stillruns.normalise.logs.reader import visible
+from stillruns.normalise.logs.reader import Line, visible
 from stillruns.normalise.logs.streams import (
     OURS,
     RUNTIMES,
@@ -46,18 +47,78 @@ class _Whole:
     ids: Iterator[int] = field(default_factory=itertools.count)
 
 
-def perform(paths: tuple[str, ...], stdin: BinaryIO) -> Autopsy:
-    """Read everything that the paths name (`-` is `stdin`). Raises UsageError for a path that is not there or cannot
-    be read; whatever a readable file holds is read."""
+class StoredLog(Protocol):
+    """A log of a trial in a store (stored_logs.py: loading that costs more than reading a page of a log)."""
+
+    @property
+    def entry(self) -> logs.LogInput:
+        """The log itself."""
+
+    def record_bytes(self) -> bytes | None:
+        """The harness's record of the trial; None for a server that ran before."""
+
+    def name(self) -> str:
+        """The trial."""
+
+    def with_ending(
+        self, servers: tuple[ServerLog, ...], last: tuple[str, str] | None, ref: str, id: str
+    ) -> tuple[ServerLog, ...]:
+        """The log's servers with what the record at `ref` tells besides."""
+
+
+Opener = Callable[[str], tuple[Sequence[StoredLog], list[Note]]]
+"""A store's folder, or a run's or trial's id -> (its logs, what was left out)."""
+
+
+def perform(paths: tuple[str, ...], stdin: BinaryIO, stored: Opener | None = None) -> Autopsy:
+    """Read everything that the paths name (`-` is `stdin`; what `stored` opens: a store, a run, a trial). Raises
+    UsageError for a path that is not there or cannot be read; whatever a readable file holds is read."""
     catalogue = Catalogue({runtime: load.grammar(runtime) for runtime in RUNTIMES}, load.patterns())
     whole = _Whole()
-    for entry in logs.inputs(paths, stdin):
-        source = f"s{len(whole.sources)}"
-        if entry.path != "-" and logs.is_core(Path(entry.path)):
-            _core(entry, source, catalogue, whole)
-        else:
-            _log(entry, source, catalogue, whole)
+    for path in paths:
+        if stored is not None and logs.in_store(path):
+            _stored(stored(path), catalogue, whole)
+            continue
+        documents: list[str] = []
+        for entry in logs.inputs((path,), stdin, documents):
+            source = f"s{len(whole.sources)}"
+            if entry.path != "-" and logs.is_core(Path(entry.path)):
+                _core(entry, source, catalogue, whole)
+            else:
+                _log(entry, source, catalogue, whole)
+        if documents:
+            whole.warnings.append(Note("input", _passed(path, documents)))
     return conclude(whole, catalogue)
+
+
+def _passed(path: str, documents: list[str]) -> str:
+    """What a folder holds besides logs."""
+    text = f"{len(documents)} JSON documents in {path} are no logs and were passed over"
+    if any(name.rsplit("/", 1)[-1] == worklog.RESULT for name in documents):
+        text += f"; `stillruns import {path}` joins the requests of its {worklog.RESULT} with the journal"
+    return text
+
+
+def _stored(opened: tuple[Sequence[StoredLog], list[Note]], catalogue: Catalogue, whole: _Whole) -> None:
+    """Trials of a store: each log, and beside it what the harness recorded of the process."""
+    found, notes = opened
+    whole.warnings += notes
+    for stored in found:
+        source = f"s{len(whole.sources)}"
+        last = _log(stored.entry, source, catalogue, whole)
+        record, raw = f"s{len(whole.sources)}", stored.record_bytes()
+        if raw is None:
+            continue
+        digest = f"sha256:{hashlib.sha256(raw).hexdigest()}"
+        whole.sources.append(Source(record, f"{stored.name()} record", digest, len(raw), 1))
+        log = whole.found[-1]
+        servers = stored.with_ending(log.servers, last, f"{record}:L1", f"srv{next(whole.ids)}")
+        whole.found[-1] = replace(log, servers=servers)
+
+
+def names_a_store(paths: tuple[str, ...]) -> bool:
+    """Whether one of the paths is a store's folder, or the id of a run or a trial."""
+    return any(logs.in_store(path) for path in paths)
 
 
 def anchors() -> tuple[str, ...]:
@@ -72,7 +133,7 @@ def knowledge(servers: tuple[ServerLog, ...] = ()) -> Knowledge:
     """The catalogue, as the judge wants it; without the parts that these servers have no use for."""
     patterns = {p.id: p for p in load.patterns()}
     met = [patterns[t.pattern] for s in servers for t in s.troubles if t.pattern in patterns]
-    died = bool(met) or any(s.endings for s in servers)
+    died = bool(met) or any(s.endings or any(n.kind == "discovery" for n in s.notes) for s in servers)
     return Knowledge(
         patterns=patterns,
         workarounds={w.id: w for w in load.workarounds()} if any(p.workarounds for p in met) else {},
@@ -86,7 +147,7 @@ def conclude(whole: _Whole, catalogue: Catalogue) -> Autopsy:
     servers = [server for found in whole.found for server in found.servers]
     servers = [replace(server, id=f"srv{number}") for number, server in enumerate(servers)]
     supervisor = [entry for found in whole.found for entry in found.supervisor]
-    servers = _supervised(servers, supervisor)
+    servers = [incident_fields.with_targets(server, load.card_names()) for server in _supervised(servers, supervisor)]
     events: tuple[KernelEvent, ...] = tuple(event for found in whole.found for event in found.kernel)
     incidents, notes = incident.judge(tuple(servers), events, knowledge(tuple(servers)))
     warnings = [*whole.warnings, *(n for found in whole.found for n in found.notes)]
@@ -94,7 +155,9 @@ def conclude(whole: _Whole, catalogue: Catalogue) -> Autopsy:
     return Autopsy(tuple(whole.sources), tuple(servers), incidents, (*warnings, *notes))
 
 
-def _log(entry: logs.LogInput, source: str, catalogue: Catalogue, whole: _Whole) -> None:
+def _log(entry: logs.LogInput, source: str, catalogue: Catalogue, whole: _Whole) -> tuple[str, str] | None:
+    """Read one log into `whole`; returns its last line that has text (ref, excerpt), as far as lines were parsed."""
+    line: Line | None = None
     splitter = Splitter(source, catalogue, default_openers(), lambda: f"srv{next(whole.ids)}")
     prefilter = Prefilter()
     for block in entry.blocks():
@@ -110,6 +173,7 @@ def _log(entry: logs.LogInput, source: str, catalogue: Catalogue, whole: _Whole)
         whole.warnings.append(Note("input", f"{entry.path}: {entry.note}"))
     if entry.size == 0:
         whole.warnings.append(Note("input", f"{entry.path} is empty"))
+    return (f"{source}:L{line.number}", visible(line.text)) if line else None
 
 
 def _core(entry: logs.LogInput, source: str, catalogue: Catalogue, whole: _Whole) -> None:

@@ -12,7 +12,7 @@ from stillruns.collect.gathering import Commands, NoCommands
 from stillruns.collect.tree import FileTree, Tree
 from stillruns.errors import UsageError
 from stillruns.judge import gates
-from stillruns.lab import asked_versions, device_init, run_evidence, snapshot, tools
+from stillruns.lab import asked_versions, device_init, run_evidence, snapshot, tools, vulkan_listing
 from stillruns.lab.machine import Asked, Reading, merged, read_machine
 from stillruns.lab.probing import LiveCommands
 from stillruns.model.gate import GateMatrix
@@ -35,7 +35,9 @@ class Check:
         """Versions and device init, in children with time limits, and other tools' views; judged again."""
         if self.machine.live:
             runtimes, told = asked_versions.ask(self.machine, environ)
-            self.machine = merged(self.machine, runtimes=runtimes, remarks=(*self.machine.remarks, *told))
+            remarks = (*self.machine.remarks, *told)
+            vulkan = vulkan_listing.ask(self.machine)
+            self.machine = merged(self.machine, runtimes=runtimes, remarks=remarks, vulkan=vulkan)
         inits, notes = device_init.ask(self.machine, environ)
         self.machine = merged(self.machine, inits=inits, tools=tools.ask(self.machine))
         self.matrix = gates.judge(self.machine, tables(), self.target)

@@ -50,9 +50,12 @@ def together(store: Store, runs: Sequence[str], others: Sequence[HypothesisSpec]
     return Claimed(", ".join(runs), hypotheses.judge(posed, observing.merged(cells), known_issues()))
 
 
-def of_study(store: Store, name: str, runs: Sequence[str], others: Sequence[HypothesisSpec]) -> list[Claimed]:
+def of_study(
+    store: Store, name: str, runs: Sequence[str], others: Sequence[HypothesisSpec], *, asked: bool = False
+) -> list[Claimed]:
     """Hypotheses over the cells of an imported study, one model after the other; a statement that none of a model's
-    cells is about is left out. Nothing was frozen before these trials."""
+    cells is about is left out. Where they were `asked` for, one that is about no cell of any model is judged as such.
+    Nothing was frozen before these trials."""
     posed = [hypotheses.Posed(h, Frozen.AFTER, AFTERWARDS) for h in others]
     sets = []
     models = observing_study.models(store, runs)
@@ -64,6 +67,10 @@ def of_study(store: Store, name: str, runs: Sequence[str], others: Sequence[Hypo
         )
         if concerned:
             sets.append(Claimed(f"{name}, {model}", concerned))
+    heard = {claim.id for claimed in sets for claim in claimed.claims}
+    missed = [p for p in posed if p.hypothesis.id not in heard] if asked else []
+    if missed:
+        sets.append(Claimed(name, hypotheses.judge(missed, [c for cells in models.values() for c in cells])))
     return sets
 
 

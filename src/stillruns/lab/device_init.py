@@ -10,6 +10,7 @@ from pathlib import Path
 from stillruns import proc
 from stillruns.act.runtimes import llama_cpp
 from stillruns.errors import EnvironmentLacks
+from stillruns.lab.probing import QUIET
 from stillruns.model.backend import Backend, backend_of_device
 from stillruns.model.machine import DeviceInit, Machine
 from stillruns.model.raw import RawCommand
@@ -35,7 +36,7 @@ def ask(machine: Machine, environ: Mapping[str, str]) -> tuple[tuple[DeviceInit,
         found = llama_cpp.LlamaCpp().find("", environ)
     except EnvironmentLacks as error:
         return (), [str(error)]
-    env = {**environ, **found.env}
+    env = {**environ, **found.env, **QUIET}
     try:
         done = proc.run([found.binary, "--list-devices"], timeout=TIMEOUT, env=env, cwd="/", locale=False)
     except EnvironmentLacks as error:

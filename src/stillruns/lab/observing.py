@@ -18,6 +18,7 @@ from stillruns.model.engine import Engine
 from stillruns.model.observed import Circumstances, ObservedCell, ObservedTrial
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
+from stillruns.normalise import system_info
 from stillruns.store.store import Store
 
 _TYPE = re.compile(r"(?<![A-Za-z0-9])(I?Q\d(?:_[A-Z0-9]+)*|BF16|F16|F32|MXFP4)(?![A-Za-z0-9])", re.IGNORECASE)
@@ -89,7 +90,8 @@ def merged(cells: Sequence[ObservedCell]) -> tuple[ObservedCell, ...]:
             same[0],
             trials=tuple(t for c in same for t in c.trials),
             fixed=all(c.fixed for c in same if c.applied),
-            randomised=all(c.randomised for c in same),
+            randomised=None if any(c.randomised is None for c in same) else all(c.randomised for c in same),
+            shows_asked=all(c.shows_asked for c in same),
         )
         for same in groups.values()
     )
@@ -151,7 +153,7 @@ def _factors(condition: Condition, engine: Engine | None, where: Where) -> dict[
         "build": _digest([engine.sha256, sorted(engine.libraries.items())]) if engine else None,
         "model_file": where.models.get(named) if named else where.model_sha256,
         "host": where.host,
-        "cpu path": " ".join(sorted(k for k, v in engine.system_info.items() if v == "1")) if engine else None,
+        "cpu path": system_info.cpu_path(engine.system_info) if engine else None,
         "prompt": _digest(condition.prompt),
         "flash_attention": condition.flash_attention,
         "prefix": " ".join(condition.prefix) or "none",

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from stillruns.judge import drivers
-from stillruns.lab import studying
+from stillruns.lab import observing_logs, studying
+from stillruns.lab.observing_logs import LogTrial
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.evidence import Ref, parse_ref
 from stillruns.model.observed import Circumstances, ObservedCell, ObservedTrial
@@ -42,10 +43,17 @@ class _Load:
 def models(store: Store, runs: Sequence[str]) -> dict[str, tuple[ObservedCell, ...]]:
     """Model -> its cells over all these runs, in the order of the requests. Raises UsageError for another run."""
     groups: dict[str, dict[tuple[object, ...], list[tuple[StudyRequest, str, int, _Load]]]] = {}
+    logs: list[LogTrial] = []
     for run in runs:
+        requests = studying.requests_of(store, run)
+        if requests and not requests[0].client:
+            told = _lines(studying.log_of(store, run), {r.death.ref for r in requests if r.death})
+            logs += [
+                LogTrial(run, i, r, told.get(r.death.ref, "") if r.death else "") for i, r in enumerate(requests)
+            ]
+            continue
         kernel = studying.kernel_driver(store, run)
         loads, journal = _loads(store, run)
-        requests = studying.requests_of(store, run)
         told = _lines(journal, {r.death.ref for r in requests if r.death})
         for index, request in enumerate(requests):
             load = replace(loads.get(request.runner_ref or "", _Load()), kernel=kernel)
@@ -53,7 +61,10 @@ def models(store: Store, runs: Sequence[str]) -> dict[str, tuple[ObservedCell, .
                 load = replace(load, death_text=told.get(request.death.ref, ""))
             key = (request.side, request.record.asked, str(request.version))
             groups.setdefault(request.model, {}).setdefault(key, []).append((request, run, index, load))
-    return {model: _with_drivers(cells.values()) for model, cells in groups.items()}
+    found = {model: _with_drivers(cells.values()) for model, cells in groups.items()}
+    for model, alone in observing_logs.models(logs).items():
+        found[model] = (*found.get(model, ()), *alone)
+    return found
 
 
 def _with_drivers(groups: Collection[Sequence[tuple[StudyRequest, str, int, _Load]]]) -> tuple[ObservedCell, ...]:

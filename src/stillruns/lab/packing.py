@@ -22,7 +22,7 @@ from stillruns.redact.redactor import KEY_BYTES, Redactor
 from stillruns.redact.text import redact
 
 _SYSTEM = re.compile(r"/(?:usr|lib|lib64|etc|sys|proc|dev|opt|run|var|boot|bin|sbin)(?:/|\Z)|/\Z")
-_BINARY_READS = re.compile(r"/(?:lib|usr|opt)/.*\.(?:so|ko|bin)|/etc/ld\.so\.cache\Z|/sys/.*/gpu_metrics\Z")
+_BINARY_READS = re.compile(r"/(?:lib|usr|opt)/.*\.(?:so|ko|bin)|/sys/.*/gpu_metrics\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,8 @@ def _redacted(answers: Answers, people: tuple[str, ...], redactor: Redactor) -> 
             change = lambda data: _environ(data, redactor)  # noqa: E731 (one of four shapes of the same thing)
         elif path in ("/etc/passwd", "/etc/group"):
             change = lambda data: _accounts(data, redactor, people)  # noqa: E731
+        elif path == "/etc/ld.so.cache":
+            change = lambda data: _masked(data, people)  # noqa: E731
         elif _BINARY_READS.match(path):
             change = bytes
         kept = {"blob": keep(found["blob"], change)} if "blob" in found else _absent(found, redactor)
@@ -116,6 +118,14 @@ def _absent(found: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
     if "absence" not in found:
         return found
     return {"absence": {key: redact(text, redactor).text for key, text in found["absence"].items()}}
+
+
+def _masked(data: bytes, people: tuple[str, ...]) -> bytes:
+    """A binary file whose layout must stay: people's names in its paths are written over, letter for letter."""
+    for name in people:
+        secret = name.encode()
+        data = data.replace(b"/" + secret + b"/", b"/" + b"x" * len(secret) + b"/")
+    return data
 
 
 def _people(answers: Answers) -> tuple[str, ...]:

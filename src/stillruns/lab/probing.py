@@ -21,6 +21,17 @@ TIMEOUT = 8.0
 """Seconds for one tool of the machine (vulkaninfo, rpm, journalctl)."""
 
 
+QUIET = {
+    "MESA_SHADER_CACHE_DISABLE": "true",
+    "MESA_GLSL_CACHE_DISABLE": "true",
+    "CUDA_CACHE_DISABLE": "1",
+    "__GL_SHADER_DISK_CACHE": "0",
+}
+"""For every child of `check`, which writes nothing: Mesa opens its shader cache for writing as soon as a device is
+listed (seen with strace: vulkaninfo, Mesa 22.3; the second name is the older one), CUDA and NVIDIA's driver theirs at
+the first compilation."""
+
+
 @dataclass(slots=True)
 class Guard:
     """Keeps the tracebacks of probes and parsers that failed: faults of ours are evidence too."""
@@ -43,12 +54,16 @@ class Guard:
 class LiveCommands(Commands):
     """Runs a tool that is installed, with a time limit; no tool is needed."""
 
+    def has(self, name: str) -> bool:
+        """Whether a tool is installed."""
+        return shutil.which(name) is not None
+
     def run(self, argv: tuple[str, ...]) -> RawCommand:
         """The tool's output; an absence where it is not installed or did not end in time."""
-        if shutil.which(argv[0]) is None:
+        if not self.has(argv[0]):
             return RawCommand(argv, absence=Absence(AbsenceReason.NOT_INSTALLED, f"{argv[0]} is not installed"))
         try:
-            done = proc.run(argv, timeout=TIMEOUT, env=dict(os.environ), cwd="/")
+            done = proc.run(argv, timeout=TIMEOUT, env={**os.environ, **QUIET}, cwd="/")
         except EnvironmentLacks as error:
             return RawCommand(argv, absence=Absence(AbsenceReason.NOT_INSTALLED, str(error)))
         if done.timed_out:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from stillruns.catalogue import load
 from stillruns.errors import UsageError
-from stillruns.judge import incident, study_conditions, study_findings, worklog
+from stillruns.judge import incident, log_findings, study_conditions, study_findings, worklog
 from stillruns.judge import study as judge_study
-from stillruns.lab import autopsy, noted_names, worklog_form
+from stillruns.lab import autopsy, noted_names, observing_logs, study_logs, worklog_form
+from stillruns.lab.observing_logs import LogTrial
 from stillruns.model.absence import Absence
 from stillruns.model.applied import Answer, Applied, FactorApplied
 from stillruns.model.backend import Backend, Runtime
@@ -20,19 +20,17 @@ from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
 from stillruns.model.worklog import ClientRun, Death, Noted, Probe, Study, StudyRequest
 from stillruns.normalise import worklog as files
-from stillruns.normalise.logs import streams
-from stillruns.normalise.logs.reader import lines
 from stillruns.normalise.logs.slog import local_seconds
 from stillruns.store.store import Store
 
 
 def names(store: Store) -> dict[str, list[str]]:
-    """Study -> its runs in the store, oldest first."""
+    """Study -> its runs in the store, oldest first; those without a time as they came."""
     found: dict[str, list[str]] = {}
     for record in store.records(kind="run_started"):
         if record.body.get("form") == worklog_form.FORM:
             found.setdefault(str(record.body.get("study", "")), []).append(record.run)
-    return {study: sorted(set(runs)) for study, runs in found.items()}
+    return {study: sorted(dict.fromkeys(runs), key=lambda run: run[:_TIME]) for study, runs in found.items()}
 
 
 def folders(store: Store) -> dict[str, str]:
@@ -58,22 +56,31 @@ def judge(store: Store, name: str, runs: Sequence[str]) -> Study:
     """Judge these runs as one study. Raises UsageError when one of them is no imported run."""
     requests: list[StudyRequest] = []
     silent: list[StudyRequest] = []
+    logs: list[LogTrial] = []
     shown: list[tuple[str, str, bool]] = []
     noted: list[Noted] = []
     for run in runs:
         folder = _Folder(store, run)
         found = folder.requests()
         requests += found
+        logs += [LogTrial(run, index, request) for index, request in enumerate(found) if not request.client]
         silent += folder.silent_ps(found)
-        noted.append(folder.noted())
-        shown.append((folder.name, run, folder.has(worklog_form.JOURNAL)))
-    conditions = study_conditions.Conditions(requests, noted, noted_names.unread(noted))
+        if not folder.alone:
+            noted.append(folder.noted())
+        shown.append((folder.name, run, folder.alone or folder.has(worklog_form.JOURNAL)))
+    alone = [trial.request for trial in logs]
+    asked = [request for request in requests if request.client]
+    conditions = study_conditions.Conditions(asked, noted, noted_names.unread(noted))
     return Study(
         name=name,
         runs=tuple(shown),
         requests=tuple(requests),
         cells=judge_study.cells(requests),
-        findings=(*study_findings.findings(requests, silent), *study_conditions.findings(conditions)),
+        findings=(
+            *study_findings.findings(asked, silent),
+            *study_conditions.findings(conditions),
+            *log_findings.findings([c for cells in observing_logs.models(logs).values() for c in cells], alone),
+        ),
     )
 
 
@@ -81,18 +88,41 @@ def verdict(store: Store, record: TrialRecord) -> TrialVerdict:
     """One imported request, judged as a trial is. Raises UsageError when its run has no such request any more."""
     requests = _Folder(store, record.run).requests()
     if record.index >= len(requests):
-        raise UsageError(f"{record.trial}: its run's result.json holds no request {record.index + 1}")
+        raise UsageError(f"{record.trial}: its run shows no request {record.index + 1} any more")
     found = requests[record.index]
+    if not found.client:
+        return _of_log(record, found)
     got = f"{found.applied_layers}/{found.total_layers}" if found.applied_layers is not None else None
     asked = "-1" if found.record.asked == "auto" else str(found.record.asked)
     factor = FactorApplied(found.applied, asked, got, found.why, found.refs)
-    backend = FactorApplied(
+    why = "the client asks an address, not a backend; this is what the server's own lines say"
+    refs = (found.runner_ref,) if found.runner_ref else ()
+    factors = {"num_gpu": factor, "backend": _backend(found, "not named in the request", why, refs)}
+    return _verdict(record, found, factors)
+
+
+def _of_log(record: TrialRecord, found: StudyRequest) -> TrialVerdict:
+    """A trial of a log that came alone: what was asked is in no client's record."""
+    got = f"{found.applied_layers}/{found.total_layers}" if found.applied_layers is not None else None
+    asked = "not shown in the log" if found.record.asked is None else str(found.record.asked)
+    factors = {
+        "gpu_layers": FactorApplied(found.applied, asked, got, found.why, found.refs),
+        "backend": _backend(found, "not shown in the log", "what its own device and buffer lines say", found.refs),
+    }
+    return _verdict(record, found, factors)
+
+
+def _backend(found: StudyRequest, asked: str, why: str, refs: tuple[Ref, ...]) -> FactorApplied:
+    return FactorApplied(
         Answer.UNKNOWN if found.backend is Backend.UNKNOWN else Answer.YES,
-        "not named in the request",
+        asked,
         None if found.backend is Backend.UNKNOWN else found.backend.value,
-        "the client asks an address, not a backend; this is what the server's own lines say",
-        (found.runner_ref,) if found.runner_ref else (),
+        why,
+        refs,
     )
+
+
+def _verdict(record: TrialRecord, found: StudyRequest, factors: dict[str, FactorApplied]) -> TrialVerdict:
     death = found.death
     return TrialVerdict(
         trial=record.trial,
@@ -107,7 +137,7 @@ def verdict(store: Store, record: TrialRecord) -> TrialVerdict:
             key_line=death.ref if death else None,
             refs=found.refs,
         ),
-        applied=Applied(found.applied, found.why, {"num_gpu": factor, "backend": backend}),
+        applied=Applied(found.applied, found.why, factors),
         placement=None,
         agreement=None,
         tokens_per_second=found.record.rate,
@@ -119,8 +149,13 @@ DEATHS = ("signal", "exit", "terminate", "assert", "panic", "eof")
 """Kinds of endings that a runner does not survive."""
 
 
+_TIME = len("20260502T090000Z")
+LOG = "log"
+"""How the one file of a log that came alone is called here."""
+
+
 class _Folder:
-    """One run folder as the store holds it."""
+    """One run folder, or one log that came alone, as the store holds it."""
 
     def __init__(self, store: Store, run: str) -> None:
         body: Mapping[str, object] | None = None
@@ -132,7 +167,10 @@ class _Folder:
         self.zone = str(body.get("zone", ""))
         listed = body["files"]
         assert isinstance(listed, list)
-        self.files = {str(f["source"]).split("/", 1)[1]: (str(f["id"]), str(f["sha256"])) for f in listed}
+        self.alone = body.get("alone") is True
+        self.files = {
+            LOG if self.alone else str(f["source"]).split("/", 1)[1]: (str(f["id"]), str(f["sha256"])) for f in listed
+        }
 
     def has(self, name: str) -> bool:
         """Whether the folder holds this file."""
@@ -167,6 +205,8 @@ class _Folder:
 
     def requests(self) -> tuple[StudyRequest, ...]:
         """Every request of the run, judged."""
+        if self.alone:
+            return study_logs.trials(self.name, self.bytes(LOG), self.files[LOG][0])
         client = self.client()
         probe = Probe()
         if self.has(worklog_form.PROBE):
@@ -177,21 +217,15 @@ class _Folder:
 
     def servers(self) -> tuple[ServerLog, ...]:
         """The servers of its journal."""
-        count = iter(range(10_000))
-        catalogue = streams.Catalogue({r: load.grammar(r) for r in streams.RUNTIMES}, load.patterns())
-        splitter = streams.Splitter(
-            self.files[worklog_form.JOURNAL][0], catalogue, streams.default_openers(), lambda: f"srv{next(count)}"
-        )
-        for line in lines(self.bytes(worklog_form.JOURNAL)):
-            splitter.take(line)
-        return tuple(s for s in splitter.close().servers if s.runtime is Runtime.OLLAMA)
+        found = study_logs.servers(self.bytes(worklog_form.JOURNAL), self.files[worklog_form.JOURNAL][0])
+        return tuple(s for s in found if s.runtime is Runtime.OLLAMA)
 
     def silent_ps(self, requests: Sequence[StudyRequest]) -> list[StudyRequest]:
         """Answered requests after which the client's `ollama ps` listed no model."""
         found = []
         for request in requests:
             name = request.record.ps_after_file
-            asked = request.record.status == "ok" and request.access_ref and self.has(name)
+            asked = request.client and request.record.status == "ok" and request.access_ref and self.has(name)
             if asked and files.lists_a_model(self.bytes(name)) is False:
                 found.append(request)
         return found
@@ -244,3 +278,8 @@ def servers_of(store: Store, run: str) -> tuple[tuple[ServerLog, ...], bytes]:
     """The servers of an imported run's journal, and the journal itself; nothing where it has none."""
     folder = _Folder(store, run)
     return (folder.servers(), folder.bytes(worklog_form.JOURNAL)) if folder.has(worklog_form.JOURNAL) else ((), b"")
+
+
+def log_of(store: Store, run: str) -> bytes:
+    """The bytes of a log that came alone."""
+    return _Folder(store, run).bytes(LOG)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-import re
+import dataclasses
+import os
 
 from stillruns.lab.probing import LiveCommands
-from stillruns.model.card import Card
+from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.machine import Machine, Tool
+from stillruns.model.raw import RawCommand
+from stillruns.normalise import other_tools
+
+_LOCKING = (other_tools.ROCM_SMI, other_tools.AMD_SMI)
+"""AMD's libraries make lock files in /dev/shm that stay (shm_open in librocm_smi64 5.2.3 and 6.4.1 and libamd_smi
+10.1): `check` writes nothing, so they get a /dev/shm of their own, and do not run where that is not permitted."""
+
+_OWN_SHM = 'mount -t tmpfs tmpfs /dev/shm || exit 77; exec "$@"'
 
 
 def ask(machine: Machine) -> tuple[Tool, ...]:
@@ -14,31 +23,18 @@ def ask(machine: Machine) -> tuple[Tool, ...]:
     if not machine.live:
         return ()
     commands = LiveCommands()
-    found: list[Tool] = []
-    rocminfo = commands.run(("rocm_agent_enumerator",))
-    if rocminfo.absence is None and rocminfo.status == 0:
-        listed = sorted(
-            line for line in rocminfo.text.split() if re.fullmatch(r"gfx[0-9a-f]+", line) and line != "gfx000"
-        )
-        ours = sorted(card.processor for card in machine.cards if card.kfd is not None)
-        if listed != ours:
-            says = {"targets": f"{', '.join(listed) or 'none'} where sysfs says {', '.join(ours) or 'none'}"}
-            found.append(Tool("rocm_agent_enumerator", "the machine", says, rocminfo.cite("; ".join(listed))))
-    lspci = commands.run(("lspci", "-Dn"))
-    if lspci.absence is None and lspci.status == 0:
-        ids = dict(re.findall(r"^(\S+) \w+: ([0-9a-f]{4}:[0-9a-f]{4})", lspci.text, re.MULTILINE))
-        found += [
-            Tool(
-                "lspci",
-                card.address,
-                {"id": f"{ids[card.address]} where sysfs says {card.pci.pci_id}"},
-                lspci.cite("-"),
-            )
-            for card in machine.cards
-            if _differs(card, ids) and card.pci is not None
-        ]
-    return tuple(found)
+    ran = [commands.run(other_tools.ENUMERATOR), commands.run(other_tools.LSPCI)]
+    ran += [apart(commands, argv) for argv in _LOCKING]
+    return other_tools.compare(ran, machine.cards)
 
 
-def _differs(card: Card, ids: dict[str, str]) -> bool:
-    return card.pci is not None and card.address in ids and ids[card.address] != card.pci.pci_id
+def apart(commands: LiveCommands, argv: tuple[str, ...]) -> RawCommand:
+    """A tool's output, run with an empty /dev/shm that goes with it; an absence where that is not permitted."""
+    if not commands.has(argv[0]):
+        return RawCommand(argv, absence=Absence(AbsenceReason.NOT_INSTALLED, f"{argv[0]} is not installed"))
+    rights = () if os.geteuid() == 0 else ("-r",)
+    done = commands.run(("unshare", *rights, "-m", "sh", "-c", _OWN_SHM, "sh", *argv))
+    if done.absence is None and (done.status == 77 or b"unshare:" in done.stderr):
+        why = f"{argv[0]} was not run: it leaves lock files, and this machine permits no /dev/shm apart"
+        return RawCommand(argv, absence=Absence(AbsenceReason.NO_PERMISSION, why))
+    return dataclasses.replace(done, argv=argv)

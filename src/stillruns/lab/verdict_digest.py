@@ -33,7 +33,12 @@ def of_once(results: Sequence[OnceResult]) -> object:
 
 def of_study(study: Study) -> object:
     """The verdicts on an imported run, likewise."""
-    return msgspec.to_builtins(study, order="deterministic")
+    whole = msgspec.to_builtins(study, order="deterministic")
+    assert isinstance(whole, dict)
+    for request in whole["requests"]:
+        if request["client"]:
+            del request["client"], request["told"]  # what only logs that came alone have
+    return whole
 
 
 def record(verdicts: object) -> dict[str, object]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """One run folder. `run` is its id in the store; `before` says that it was there already; `why` is set where the
-    folder was passed over."""
+    """One run folder, or one log that came alone. `run` is its id in the store; `before` says that it was there
+    already; `why` is set where the folder was passed over."""
 
     folder: str
     run: str = ""
@@ -21,7 +21,9 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """The whole folder: `study` is the name by which `stillruns report` knows it."""
+    """Everything that was named: `study` is the name by which `stillruns report` knows it, `left_out` are files that
+    are no log, each with why."""
 
     study: str
     runs: tuple[Imported, ...]
+    left_out: tuple[str, ...] = ()

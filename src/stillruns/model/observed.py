@@ -65,8 +65,9 @@ class ObservedCell:
     """A cell and its trials.
 
     `factors` maps every factor of its condition to a text, None where the evidence does not show it (`backend`,
-    `version`, `layers`, `env.NAME`, ...). `layers` is the number asked for, `placed` the number seen on the device.
-    `fixed` tells whether the number of applied trials was fixed beforehand, `randomised` whether the order was drawn.
+    `version`, `layers`, `env.NAME`, ...). `layers` is the number asked for (`unknown` where nothing tells), `placed`
+    the number seen on the device. `fixed` tells whether the number of applied trials was fixed beforehand,
+    `randomised` whether the order was drawn (None: nothing tells).
     `zero` marks a cell that offloads nothing.
     """
 
@@ -77,9 +78,11 @@ class ObservedCell:
     placed: int | None
     trials: tuple[ObservedTrial, ...]
     fixed: bool
-    randomised: bool
+    randomised: bool | None
     args: tuple[str, ...] = ()
     axes: dict[str, str | int | float | bool] = field(default_factory=dict)
+    shows_asked: bool = True
+    """False where `layers` is the number seen on the device, since no line shows what was asked."""
 
     @property
     def applied(self) -> tuple[ObservedTrial, ...]:

@@ -27,7 +27,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class SeenDevice(msgspec.Struct, frozen=True):
-    """A device that the log lists. `used` is the line `using device X`, if any."""
+    """A device that the log lists. `used` is the line `using device X`, if any; memory in MiB, as first printed."""
 
     name: str
     backend: Backend
@@ -35,6 +35,9 @@ class SeenDevice(msgspec.Struct, frozen=True):
     ref: Ref
     used: Ref | None = None
     target: str | None = None
+    memory_mib: float | None = None
+    free_mib: float | None = None
+    driver: str = ""
 
 
 class Offload(msgspec.Struct, frozen=True):
@@ -69,7 +72,8 @@ class PhaseSpan(msgspec.Struct, frozen=True):
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """A line that a crash pattern explains: `pattern` is the catalogue id, `rank` higher is more telling."""
+    """A line that a crash pattern explains: `pattern` is the catalogue id, `rank` higher is more telling, `at` the
+    time that the journal or the container put before it, or that the server printed last."""
 
     pattern: str
     outcome: OutcomeKind
@@ -79,6 +83,7 @@ class Trouble(msgspec.Struct, frozen=True):
     text: str
     phase: Phase
     device: str | None = None
+    at: str = ""
 
 
 class Timing(msgspec.Struct, frozen=True):

@@ -52,7 +52,9 @@ class LoadedBackend(msgspec.Struct, frozen=True):
 
 class LogDevice(msgspec.Struct, frozen=True):
     """A device that the log lists. `name` is the runtime's (`Vulkan0`), `description` the card's, `target` as the
-    compiler names it (`gfx900:xnack-`, `sm_61`) or None; `memory_mib` total, `driver` such as `radv`."""
+    compiler names it (`gfx900:xnack-`, `sm_61`) or None; `memory_mib` total and `free_mib` free in MiB when it was
+    first listed, `driver` such as `radv` or the version that Ollama prints (`60342.13`). `by_name` says that no line
+    prints the target and that it is the one of a card of this name."""
 
     backend: Backend
     name: str
@@ -61,6 +63,8 @@ class LogDevice(msgspec.Struct, frozen=True):
     ref: Ref
     memory_mib: float | None = None
     driver: str = ""
+    free_mib: float | None = None
+    by_name: bool = False
 
 
 class Runner(msgspec.Struct, frozen=True):
@@ -89,6 +93,8 @@ class Runner(msgspec.Struct, frozen=True):
     refs: tuple[Ref, ...] = ()
     at: str = ""
     """When it was started, as printed (ISO 8601), or empty."""
+    architecture: str | None = None
+    """Of the model, as its file names it (`qwen35`), or None."""
     libraries: tuple[tuple[Backend, Ref], ...] = ()
     """The backend libraries that this very process says it loaded, with their lines; none for a runner that does
     not say."""
@@ -166,6 +172,9 @@ class Ending(msgspec.Struct, frozen=True):
     refs: tuple[Ref, ...] = ()
     detail: str = ""
     """What else the lines say of it, in a few words: `batch 0 of 33 inputs`."""
+    stamp: str = ""
+    """The time that the journal or the container put before its line, as written; `at` is the server's own where it
+    prints one."""
 
 
 class Note(msgspec.Struct, frozen=True):

@@ -45,7 +45,14 @@ class Workaround(msgspec.Struct, frozen=True):
 
 
 class KnownIssue(msgspec.Struct, frozen=True):
-    """A fault that upstream knows: where it applies and in which version it was fixed (None = not, or not known)."""
+    """A fault that upstream knows: where it applies and in which version it was fixed (None = not, or not known).
+
+    An incident is this fault only where a sign is seen and every condition holds. Signs: one of the `signatures`; or
+    one each of those given among `patterns` (ids of crash patterns), `lines` (expressions searched in the incident's
+    lines) and `frames` (starts of function names). An entry without signs fits no incident. Conditions: `runtimes`,
+    `backends`, `targets`, `models` (architectures as a model file names them), `drivers` (expressions searched in the
+    device's driver), `outcomes`, `phases`, and the versions, which are those of the only runtime that is named.
+    """
 
     id: str
     title: str
@@ -59,3 +66,10 @@ class KnownIssue(msgspec.Struct, frozen=True):
     sources: tuple[str, ...]
     read_on: str
     text: str
+    patterns: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    frames: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    drivers: tuple[str, ...] = ()
+    outcomes: tuple[str, ...] = ()
+    phases: tuple[str, ...] = ()

@@ -136,6 +136,19 @@ class StudyRequest:
     """What the runner that served it says it loaded."""
     layout: Ref | None = None
     """Where its layers rest on the runner's layout alone."""
+    client: bool = True
+    """False for a log that came alone: `record` is what the log itself shows, and nobody else counted."""
+    told: tuple[tuple[str, str], ...] = ()
+    """Of a log that came alone: further factors of its condition by name, as its lines tell them."""
+
+    @property
+    def layers(self) -> Layers:
+        """The layers of its condition: what the client asked. Of a log that came alone what was applied (`all` where
+        that is all of them), since few logs show what was asked; where that is not shown, or is not what the log
+        shows as asked, the latter."""
+        if self.client or self.void or self.applied_layers is None:
+            return self.record.asked
+        return "all" if self.applied_layers == self.total_layers else self.applied_layers
 
     @property
     def void(self) -> bool:
@@ -150,15 +163,16 @@ class StudyRequest:
 
 @dataclass(frozen=True, slots=True)
 class StudyCell:
-    """All requests of one side, model and num_gpu. `counted_ok` of `requests` is what the client counted; the other
-    figures are of applied requests, `void` and `unknown` apart. `layers` are the `applied/total` that were seen."""
+    """All requests of one side, model and num_gpu. `counted_ok` of `requests` is what the client counted (None: there
+    is no client's record); the other figures are of applied requests, `void` and `unknown` apart. `layers` are the
+    `applied/total` that were seen."""
 
     side: Backend
     server: str
     model: str
     asked: Layers
     requests: int
-    counted_ok: int
+    counted_ok: int | None
     applied: int
     void: int
     unknown: int

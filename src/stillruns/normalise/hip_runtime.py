@@ -33,16 +33,16 @@ def read(read_at: ReadAt, size: int, path: str, ref: FileRef | None = None) -> H
     data = next((s for s in file.sections if s.name == ".rodata" and s.type != elf.NOBITS), None)
     if data is None:
         return Absence(AbsenceReason.UNPARSABLE, f"{path} has no read-only data to look at")
-    compressed, generic, opens = False, set[str](), set[str]()
+    compressed, kpack, generic, opens = False, False, set[str](), set[str]()
     end = min(data.offset + min(data.size, _LARGEST), size)
     for start in range(data.offset, end, _STEP):
         part = read_at(start, min(_STEP + _OVERLAP, end - start))
         compressed = compressed or _COMPRESSED.search(part) is not None
+        kpack = kpack or b"kpack" in part
         opens |= {found.decode("ascii") for found in _COMGR.findall(part)}
         generic |= {found.decode("ascii") for found in _GENERIC.findall(part)}
-    return HipRuntime(
-        ref or FileRef(path, size), version_of(path), compressed, tuple(sorted(generic)), tuple(sorted(opens))
-    )
+    names = tuple(sorted(generic)), tuple(sorted(opens))
+    return HipRuntime(ref or FileRef(path, size), version_of(path), compressed, *names, kpack)
 
 
 def version_of(path: str) -> str:

@@ -11,7 +11,7 @@ from stillruns.model.raw import Collected, RawFile
 
 _BACKEND = re.compile(r"libggml-(hip|vulkan|cuda|sycl|rpc)(?:-[\w-]+)?\.so(?:\.[\d.]+)?\Z")
 _NAMES = {"hip": "rocm", "vulkan": "vulkan", "cuda": "cuda", "sycl": "sycl", "rpc": "rpc"}
-_CPU = re.compile(r"libggml-cpu(?:-([\w-]+))?\.so(?:\.[\d.]+)?\Z")
+_CPU = re.compile(r"libggml-cpu(?:-([\w.-]+?))?\.so(?:\.[\d.]+)?\Z")
 _LAYOUTS = (
     (re.compile(r"/rocm_v7_2\Z"), "0.30.0", ""),
     (re.compile(r"/rocm\Z"), "0.5.8", "0.24.0"),

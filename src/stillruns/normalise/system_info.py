@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 _PAIR = re.compile(r"([A-Za-z0-9_ ]{1,40}?) = ([^|]{0,200}?) *\Z")
 
@@ -26,3 +27,18 @@ def features(line: str) -> dict[str, str]:
             key = pair[1].strip()
             found[key if backend == "CPU" else f"{backend}.{key}"] = pair[2].strip()
     return found
+
+
+_ENGINE = re.compile(r" CPU\.\d{1,2}\.([A-Za-z0-9_]{1,40})=(\S{1,40})")
+
+
+def engine_features(line: str) -> dict[str, str]:
+    """`msg=system CPU.0.SSE3=1 CPU.1.LLAMAFILE=1 compiler=cgo(gcc)`, as Ollama's engine prints it -> the CPU's
+    features. Empty for a line of another form."""
+    return dict(_ENGINE.findall(line)) if "msg=system " in line else {}
+
+
+def cpu_path(features: Mapping[str, str]) -> str | None:
+    """The code path of the CPU backend: its features that are on, by name; None where none is told. Those of other
+    backends (`CUDA.USE_GRAPHS`) come with the backend and are no part of it."""
+    return " ".join(sorted(k for k, v in features.items() if v == "1" and "." not in k)) or None

@@ -52,7 +52,9 @@ def _server(server: ServerLog) -> dict[str, Any]:
                 "name": d.name or None,
                 "description": d.description or None,
                 "target": d.target,
+                "target_from": None if d.target is None else "card name" if d.by_name else "log",
                 "memory_mib": d.memory_mib,
+                "memory_free_mib": d.free_mib,
                 "driver": d.driver or None,
                 "ref": d.ref,
             }
@@ -64,6 +66,7 @@ def _server(server: ServerLog) -> dict[str, Any]:
                 "engine": r.engine,
                 "started": r.started,
                 "model": r.model,
+                "architecture": r.architecture,
                 "requested_layers": r.requested_layers,
                 "applied_layers": r.applied_layers,
                 "total_layers": r.total_layers,

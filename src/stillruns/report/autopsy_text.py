@@ -9,6 +9,7 @@ from stillruns.model.server_log import Layers, LogRequest, ServerLog
 from stillruns.report.columns import columns, visible
 
 MAX_REQUESTS = 40
+MAX_SOURCES = 12
 MAX_EVIDENCE = 8
 _WIDTH = 110
 
@@ -30,10 +31,28 @@ def text(found: Autopsy) -> str:
 
 
 def _sources(found: Autopsy) -> str:
-    return "\n".join(
+    """The inputs; of many, those that something below refers to."""
+    shown, rest = found.sources, 0
+    if len(shown) > MAX_SOURCES:
+        told = _told(found)
+        shown = tuple(s for s in shown if s.id in told or s.note)
+        rest = len(found.sources) - len(shown)
+    lines = [
         f"{s.id} {visible(s.path)}: {s.lines} lines, {s.bytes} bytes" + (f" ({s.note})" if s.note else "")
-        for s in found.sources
-    )
+        for s in shown
+    ]
+    return "\n".join([*lines, *([f"{rest} more inputs show nothing of a server; --json lists them"] if rest else [])])
+
+
+def _told(found: Autopsy) -> set[str]:
+    """Ids of the inputs that servers, incidents and notes refer to."""
+    refs = [span.first for server in found.servers for span in server.phases]
+    for server in found.servers:
+        refs += [d.ref for d in server.devices] + [b.ref for b in server.backends_loaded]
+        refs += [r.started for r in server.runners] + [r.first for r in server.requests]
+    refs += [excerpt.ref for incident in found.incidents for excerpt in incident.evidence]
+    refs += [ref for note in found.warnings for ref in note.refs]
+    return {ref.split(":", 1)[0] for ref in refs}
 
 
 def _refs(refs: tuple[str, ...]) -> str:
@@ -100,7 +119,9 @@ def _server(server: ServerLog) -> str:
     for device in server.devices[:16]:
         driver = f", {device.driver}" if device.driver else ""
         target = f", {device.target}" if device.target else ""
+        target += " (by its name)" if device.by_name else ""
         memory = f", {device.memory_mib:.0f} MiB" if device.memory_mib else ""
+        memory += f", {device.free_mib:.0f} MiB free" if device.free_mib is not None else ""
         name = device.name or device.backend.value
         lines.append(f"  device {name}: {device.description}{target}{memory}{driver}  [{device.ref}]")
     for runner in server.runners[:20]:
@@ -125,7 +146,20 @@ def _span(first: str, last: str) -> str:
 
 
 def _requests(requests: tuple[LogRequest, ...]) -> str:
-    rows = [("request", "status", "seconds", "tokens", "t/s", "runner", "asked", "applied", "as asked?")]
+    head = (
+        "request",
+        "status",
+        "seconds",
+        "tokens",
+        "t/s",
+        "runner",
+        "context",
+        "batch",
+        "flash",
+        "asked",
+        "applied",
+    )
+    rows = [(*head, "as asked?")]
     for request in requests[-MAX_REQUESTS:]:
         got = "?" if request.applied_layers is None else str(request.applied_layers)
         got += f"/{request.total_layers}" if request.total_layers is not None else ""
@@ -137,6 +171,9 @@ def _requests(requests: tuple[LogRequest, ...]) -> str:
                 str(request.tokens) if request.tokens is not None else "?",
                 f"{request.rate:.2f}" if request.rate is not None else "?",
                 (request.runner or "?") + (" (re-used)" if request.reused else ""),
+                str(request.context or "?"),
+                str(request.batch or "?"),
+                request.flash_attention or "?",
                 "?" if request.requested_layers is None else str(request.requested_layers),
                 got,
                 request.applied.value + ("" if request.applied.value == "yes" else f": {request.why}"),

@@ -30,7 +30,7 @@ def findings(found: Sequence[tuple[str, Finding]]) -> str:
     for about, finding in found:
         if not lines:
             lines += [f"what the tables of {visible(about)} could not show", ""]
-        places = ", ".join(f"{run} {ref}" for run, ref in finding.places[:4])
+        places = ", ".join(f"{visible(run)} {ref}" for run, ref in finding.places[:4])
         lines.append(f"  {finding.kind}: {visible(finding.text)}" + (f" [{places}]" if places else ""))
     return "\n".join(lines) + "\n" if lines else ""
 
@@ -46,7 +46,7 @@ def claim_lines(claim: Claim) -> list[str]:
     lines += [f"    {row}" for row in _table(claim.counts)]
     lines += _section("sides", claim.sides)
     lines += _section("test", [_test(t) for t in claim.tests])
-    lines += _section("contrast", [_contrast(c) for c in claim.contrasts])
+    lines += _section("contrast", list(dict.fromkeys(_contrast(c) for c in claim.contrasts)))
     lines += _section("untested", claim.untested)
     lines += _section("decide by", claim.would_decide)
     lines += _section("known", claim.known_issues)

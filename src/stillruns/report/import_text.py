@@ -12,10 +12,11 @@ from stillruns.report.columns import columns, visible
 
 def text(result: Import) -> str:
     """One line a run folder, and how to go on."""
-    rows = [["folder", "requests", "files", "run"]]
-    rows += [[r.folder, str(r.requests), str(r.files), _state(r)] for r in result.runs]
+    rows = [["folder or log", "requests", "files", "run"]]
+    rows += [[visible(r.folder), str(r.requests), str(r.files), _state(r)] for r in result.runs]
     lines = columns(rows)
     lines += [f"left out: {visible(r.folder)}/{visible(name)}" for r in result.runs for name in r.left_out]
+    lines += [f"left out: {visible(name)}" for name in result.left_out]
     taken = [r for r in result.runs if r.run]
     new = sum(not r.before for r in taken)
     lines += [

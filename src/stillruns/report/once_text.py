@@ -10,6 +10,7 @@ import msgspec
 from stillruns.model.applied import Answer
 from stillruns.model.once_result import OnceResult
 from stillruns.model.outcome import OutcomeKind
+from stillruns.model.phase import Phase
 from stillruns.report import pasteable
 from stillruns.report.numbers import rounded, significant
 
@@ -67,7 +68,8 @@ def ending(result: OnceResult) -> str:
     """How it ended, and who ended it."""
     text = result.outcome.kind.value
     if result.outcome.kind is not OutcomeKind.OK:
-        text += f" in phase {result.outcome.phase.value}"
+        known = result.outcome.phase is not Phase.UNKNOWN
+        text += f" in phase {result.outcome.phase.value}" if known else ", phase unknown"
     if result.outcome.detail:
         text += f" ({pasteable.text(result.outcome.detail)})"
     text += f" after {result.seconds:.1f} s"

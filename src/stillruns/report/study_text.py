@@ -34,8 +34,25 @@ PLACES = 12
 
 def text(study: Study, *, trials: bool = False) -> str:
     """The tables (one a model), the findings with their places, and with `trials` one line a request."""
+    alone = not any(request.client for request in study.requests)
+    lines = _head_of_logs(study) if alone else _head(study)
+    for model in dict.fromkeys(cell.model for cell in study.cells):
+        own = [cell for cell in study.cells if cell.model == model]
+        lines += ["", f"{visible(model)}", *(log_table(own) if alone else table(own))]
+    lines += ["", "What this leaves open:" if alone else "What the worklog's own tables cannot show:"]
+    for number, finding in enumerate(study.findings, 1):
+        lines += finding_lines(number, finding)
+    if not study.findings:
+        lines.append("nothing found")
+    if trials:
+        lines += ["", *request_lines(study.requests)]
+    lines += ["", _evidence(study, "log" if alone else "run folder")]
+    return "\n".join(lines) + "\n"
+
+
+def _head(study: Study) -> list[str]:
     journals = sum(has for _, _, has in study.runs)
-    lines = [
+    return [
         f"study {visible(study.name)}: {len(study.requests)} requests in {len(study.runs)} runs, "
         f"{journals} of them with a server log",
         "The backend is what the server's own lines say it loaded, not its port. `counted ok` is the worklog's own "
@@ -43,18 +60,35 @@ def text(study: Study, *, trials: bool = False) -> str:
         "void requests ran under another condition than they asked and enter no rate; unknown ones neither. tok/s is",
         "tokens over evaluation time (median), of void requests too; it never holds the time of a load.",
     ]
-    for model in dict.fromkeys(cell.model for cell in study.cells):
-        own = [cell for cell in study.cells if cell.model == model]
-        lines += ["", f"{visible(model)}", *table(own)]
-    lines += ["", "What the worklog's own tables cannot show:"]
-    for number, finding in enumerate(study.findings, 1):
-        lines += finding_lines(number, finding)
-    if not study.findings:
-        lines.append("nothing found")
-    if trials:
-        lines += ["", *request_lines(study.requests)]
-    lines += ["", _evidence(study)]
-    return "\n".join(lines) + "\n"
+
+
+def _head_of_logs(study: Study) -> list[str]:
+    return [
+        f"study {visible(study.name)}: {len(study.requests)} trials in {len(study.runs)} logs that came alone",
+        "Each condition is what the log's own lines show; a file's name plays no part. `layers` went to the device;",
+        "void trials ran under another condition than the log shows as asked, of unknown ones no line tells; neither",
+        "enters a rate. tok/s is the server's own figure for its evaluation time (median).",
+    ]
+
+
+def log_table(cells: Sequence[StudyCell]) -> list[str]:
+    """One line a cell of logs that came alone: nobody else counted, and what was asked is seldom shown."""
+    rows = [["backend", "server", "layers", "applied", "void", "unknown", "failed", HEADINGS[9], "tok/s"]]
+    for cell in cells:
+        rows.append(
+            [
+                cell.side.value,
+                cell.server,
+                ", ".join(cell.layers) or "unknown",
+                f"{cell.applied}/{cell.requests}",
+                f"{cell.void} VOID" if cell.void else "-",
+                str(cell.unknown) if cell.unknown else "-",
+                f"{cell.failed}/{cell.applied}" if cell.applied else "-",
+                rate(cell.rate),
+                speed(cell),
+            ]
+        )
+    return columns(rows)
 
 
 def table(cells: Sequence[StudyCell]) -> list[str]:
@@ -66,7 +100,7 @@ def table(cells: Sequence[StudyCell]) -> list[str]:
                 cell.side.value,
                 cell.server or "no server log",
                 asked(cell.asked),
-                f"{cell.counted_ok}/{cell.requests}",
+                "-" if cell.counted_ok is None else f"{cell.counted_ok}/{cell.requests}",
                 f"{cell.applied}/{cell.requests}",
                 f"{cell.void} VOID" if cell.void else "-",
                 str(cell.unknown) if cell.unknown else "-",
@@ -97,7 +131,7 @@ def finding_lines(number: int, finding: Finding) -> list[str]:
         runs: dict[str, list[str]] = {}
         for run, ref in finding.places[:PLACES]:
             runs.setdefault(run, []).append(ref)
-        shown = "; ".join(f"{run} {' '.join(refs)}" for run, refs in runs.items())
+        shown = "; ".join(f"{visible(run)} {' '.join(refs)}" for run, refs in runs.items())
         more = f"; and {len(finding.places) - PLACES} more" if len(finding.places) > PLACES else ""
         lines += _wrapped(f"    at {shown}{more}", "       ")
     return lines
@@ -117,7 +151,7 @@ def request_lines(requests: Sequence[StudyRequest]) -> list[str]:
             [
                 f"{request.run}/{record.epoch}",
                 request.backend.value if request.backend is not Backend.UNKNOWN else "unknown",
-                asked(record.asked),
+                asked(record.asked) if request.client or record.asked is not None else "not shown",
                 layers,
                 "VOID" if request.void else request.applied.value,
                 outcome(request),
@@ -136,8 +170,8 @@ def outcome(request: StudyRequest) -> str:
     return f"{request.outcome.value} {request.death.signal or ''} in {request.death.phase.value}".replace("  ", " ")
 
 
-def _evidence(study: Study) -> str:
+def _evidence(study: Study, what: str) -> str:
     return (
-        "Places are a run folder, a file of its evidence and a line in it; stillruns show RUN.0001 names the files.\n"
+        f"Places are a {what}, a file of its evidence and a line in it; stillruns show RUN.0001 names the files.\n"
         f"evidence: stillruns report {visible(study.name)} --trials lists the requests"
     )

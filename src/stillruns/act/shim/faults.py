@@ -117,7 +117,9 @@ _WRONG: dict[str, tuple[str, tuple[Phase, ...]]] = {
 def _sudden(phase: Phase, kind: str) -> Fault:
     does, outcome, end, signal = _SUDDEN[kind]
     http = 200 if phase in ANSWERED else None
-    return Fault(phase, kind, f"{does}, {PLACES[phase]}", outcome, phase, (end,), http, signal=signal)
+    # what ends before its first line leaves nothing that tells a phase
+    judged = Phase.UNKNOWN if phase is Phase.INIT else phase
+    return Fault(phase, kind, f"{does}, {PLACES[phase]}", outcome, judged, (end,), http, signal=signal)
 
 
 def _harmless(phase: Phase, kind: str) -> Fault:

@@ -111,7 +111,12 @@ def _catalogue(view: PathView) -> Gate:
 def _row(view: PathView, row: RuntimeRow, version: str) -> Gate:
     words = row.value.replace(",", ";").replace(" ", ";").split(";")
     cite = Cite(row.source, at=row.place, excerpt=row.value[:200])
-    if any(word.partition(":")[0] == view.processor for word in words):
+    built = any(word.partition(":")[0] == view.processor for word in words)
+    if row.newest and between(version, row.since, row.until) is not True:
+        text = f"Ollama {version} is newer than the releases that were read; {row.until} was "
+        text += f"{'' if built else 'not '}built for {view.processor} ({row.place})"
+        return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, cite)
+    if built:
         return view.gate(
             LAYER, GateStatus.ALLOW, f"Ollama {version} is built for {view.processor} ({row.place})", cite
         )

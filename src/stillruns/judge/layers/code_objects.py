@@ -94,7 +94,7 @@ def _none(view: PathView, library: BackendLibrary, code: CodeObjects) -> Gate:
     if code.kpack is not None:
         packed = code.kpack.targets
         if any(t.partition(":")[0] == view.processor for t in packed):
-            return view.gate(LAYER, GateStatus.ALLOW, f"{code.kpack.kernel_name} beside it holds {view.processor}")
+            return _packed(view, library, code, code.kpack.kernel_name)
         text = (
             f"{library.path} keeps its code in KPACK archives, which hold "
             f"{', '.join(packed) or 'nothing that was read'}"
@@ -124,6 +124,16 @@ def _none(view: PathView, library: BackendLibrary, code: CodeObjects) -> Gate:
         advice=f"take or build a runtime whose library holds {view.processor}",
         workarounds=("debian-rocm-packages", "build-llama-cpp-for-target", "pin-release-with-target"),
     )  # fmt: skip
+
+
+def _packed(view: PathView, library: BackendLibrary, code: CodeObjects, name: str) -> Gate:
+    """Code in an archive beside the library: it counts where the HIP runtime reads such archives."""
+    text, cite = f"{name} beside it holds {view.processor}", cite_of(code, None)
+    for limit in limits(view, library, code, None):
+        if limit.firm:
+            return view.gate(LAYER, GateStatus.PARTIAL, f"{text}, but {limit.text}", cite)
+        return view.unknown(LAYER, f"{text}; {limit.text}", AbsenceReason.NOT_COLLECTED, cite)
+    return view.gate(LAYER, GateStatus.ALLOW, text, cite)
 
 
 def cite_of(code: CodeObjects, entry: CodeTarget | None) -> Cite:

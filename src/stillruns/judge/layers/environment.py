@@ -23,6 +23,7 @@ DECIDES = (
 _EMPTY_HIDES = ("ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
 """Masks that hide every device when they are set and empty (ggml-vulkan.cpp, ggml_vk_instance_init: b11434:5275)."""
 
+_PLAIN = "nothing in {} hides or renames the card"
 _HIP_MASKS = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 
 
@@ -50,7 +51,7 @@ def _of(view: PathView, server: Server) -> Gate:
         if gate is not None:
             return gate
     name = server.name if server.serving else "this shell"
-    return view.gate(LAYER, GateStatus.ALLOW, f"nothing in {name} hides or renames the card")
+    return view.gate(LAYER, GateStatus.ALLOW, _PLAIN.format(name))
 
 
 def _together(view: PathView, told: list[tuple[Server, Gate]], hidden: list[Server]) -> Gate:
@@ -58,7 +59,10 @@ def _together(view: PathView, told: list[tuple[Server, Gate]], hidden: list[Serv
     rank = (GateStatus.BLOCK, GateStatus.PARTIAL, GateStatus.UNKNOWN, GateStatus.ALLOW)
     gates = sorted((gate for _, gate in told), key=lambda gate: rank.index(gate.status))
     statuses = {gate.status for gate in gates}
-    text = "; ".join(dict.fromkeys(gate.reason for gate in gates))
+    plain = [server.name for server, gate in told if gate.reason == _PLAIN.format(server.name)]
+    reasons = [gate.reason for gate in gates if gate.reason not in {_PLAIN.format(name) for name in plain}]
+    quiet = [_PLAIN.format(", ".join(plain))] if plain else []
+    text = "; ".join(dict.fromkeys([*reasons, *quiet]))
     evidence = tuple(dict.fromkeys(cite for gate in gates for cite in gate.evidence))
     if statuses == {GateStatus.BLOCK} or statuses == {GateStatus.ALLOW}:
         status = gates[0].status

@@ -11,6 +11,9 @@ from stillruns.model.raw import Cite
 LAYER = Layer.HOST_CPU
 DECIDES = "the variants of libggml-cpu beside the runtime, each by the features that its build turns on"
 
+_DOT = ("asimddp",)
+_HALF = (*_DOT, "fphp", "asimdhp")
+_SVE = (*_HALF, "sve")
 _SSE = ("sse4_2",)
 _AVX2 = (*_SSE, "avx", "f16c", "fma", "avx2", "bmi2")
 _AVX512 = (*_AVX2, "avx512f", "avx512cd", "avx512vl", "avx512dq", "avx512bw")
@@ -29,8 +32,22 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "cooperlake": (*_AVX512, "avx512_vnni", "avx512_bf16"),
     "zen4": (*_AVX512, "avx512vbmi", "avx512_vnni", "avx512_bf16"),
     "sapphirerapids": (*_AVX512, "avx512vbmi", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8"),
+    "armv8.0_1": (),
+    "armv8.2_1": _DOT,
+    "armv8.2_2": _HALF,
+    "armv8.2_3": _SVE,
+    "armv8.6_1": (*_SVE, "i8mm"),
+    "armv8.6_2": (*_SVE, "i8mm", "sve2"),
+    "armv9.2_1": (*_SVE, "i8mm", "sme"),
+    "armv9.2_2": (*_SVE, "i8mm", "sve2", "sme"),
 }
-"""Variant -> flags of /proc/cpuinfo (llama.cpp ggml/src/CMakeLists.txt, ggml_add_cpu_backend_variant, b11434)."""
+"""Variant -> flags of /proc/cpuinfo: the lines of ggml_add_cpu_backend_variant in llama.cpp's ggml/src/CMakeLists.txt
+(494 to 531@b11434), the compiler's flags that each feature turns on (ggml/src/ggml-cpu/CMakeLists.txt), and what the
+loader asks for (arch/x86/cpu-feats.cpp:269, arch/arm/cpu-feats.cpp with ggml-feats.h:102)."""
+
+
+def _called(variant: str) -> str:
+    return f"libggml-cpu-{variant}.so" if variant else "libggml-cpu.so"
 
 
 def judge(view: PathView) -> Gate | None:
@@ -61,6 +78,12 @@ def judge(view: PathView) -> Gate | None:
         if good:
             best = max(good, key=lambda variant: len(NEEDS[variant]))
             texts.append(f"{runtime.folder}: {len(good)} of {len(named)} variants run here, {best} is the best")
+        elif len(named) < len(runtime.cpu_variants):
+            other = sorted(set(runtime.cpu_variants) - set(named))
+            texts.append(
+                f"{runtime.folder}: what {', '.join(map(_called, other))} needs is in no source that was read"
+            )
+            worst = GateStatus.UNKNOWN if worst is GateStatus.ALLOW else worst
         else:
             worst = GateStatus.BLOCK
             least = min(named, key=lambda variant: len(NEEDS[variant]))

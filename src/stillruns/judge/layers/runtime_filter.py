@@ -11,7 +11,7 @@ from stillruns.model.kernel_library import KernelLibrary, LibraryState
 from stillruns.model.machine import RuntimeInstall
 from stillruns.model.raw import Cite
 from stillruns.model.target import from_override
-from stillruns.model.version import between, older
+from stillruns.model.version import between, older, parse
 
 LAYER = Layer.RUNTIME_FILTER
 DECIDES = (
@@ -32,6 +32,9 @@ def judge(view: PathView) -> Gate | None:
         )
         return view.gate(LAYER, GateStatus.ALLOW, text if view.backend is Backend.VULKAN else text.split(";")[0])
     applying = [gate for gate in view.tables.gates if _applies(gate, ollama)]
+    if not applying and ollama.version and parse(ollama.version) is None:
+        text = f"Ollama calls itself {ollama.version}, which is no release: which filter it has is not known"
+        return view.unknown(LAYER, text, AbsenceReason.UNPARSABLE, ollama.cite)
     if not applying and not (ollama.version or ollama.low):
         return view.unknown(
             LAYER, f"Ollama in {ollama.folder} does not tell its version: which filter it has is not known",

@@ -38,7 +38,7 @@ def judge(view: PathView) -> Gate | None:
     if not inside and view.machine.engines and view.backend is Backend.ROCM:
         engines = ", ".join(view.machine.engines)
         unseen = [f"containers of {engines} may bring a ROCm of their own, which was not looked at"]
-    if gate is None or not unseen:
+    if gate is None or not unseen or (gate.status is GateStatus.BLOCK and not inside):
         return gate
     text = f"{'; '.join(dict.fromkeys(unseen))}; on the host: {gate.reason}"
     if inside and len(inside) == len(running):
@@ -61,12 +61,14 @@ def _here(view: PathView) -> Gate | None:
         place = library.uncached.get(soname, "")
         where = f" (it lies in {place}, which the loader's cache does not know yet)" if place else ""
         advice = f"install the release that brings {soname}, or point LD_LIBRARY_PATH of the server at it"
-        return view.lacking(
-            LAYER, f"{library.path} needs {soname}, which the loader would not find{where}{tail}",
-            Cite(library.path, excerpt=f"NEEDED {soname}"), weight=82,
-            advice="run ldconfig as root, so that the loader knows of the folder" if place else advice,
-            workarounds=("one-rocm-version",),
-        )  # fmt: skip
+        advice = "run ldconfig as root, so that the loader knows of the folder" if place else advice
+        text = f"{library.path} needs {soname}, which the loader would not find{where}"
+        cite = Cite(library.path, excerpt=f"NEEDED {soname}")
+        whole = [other.path for _, other in libraries if not _unresolved(other) and view.code(other.path) is not None]
+        if whole:
+            text += f"; {whole[0]} is whole{tail}"
+            return view.gate(LAYER, GateStatus.PARTIAL, text, cite, weight=60, advice=advice)
+        return view.lacking(LAYER, text + tail, cite, weight=82, advice=advice, workarounds=("one-rocm-version",))
     if view.backend is Backend.VULKAN:
         return None
     if not libraries and not found:
@@ -76,7 +78,7 @@ def _here(view: PathView) -> Gate | None:
     unread = _unread(view)
     if unread:
         return view.unknown(LAYER, f"{unread}{tail}", AbsenceReason.NOT_COLLECTED)
-    links = _links(libraries[0][1]) if libraries else ""
+    links = "; ".join(filter(None, dict.fromkeys(_links(library) for _, library in libraries[:3])))
     mixed = _mixed(view)
     text = "; ".join(filter(None, (links, found and f"here: {found}"))) or "the runtime brings its own libraries"
     evidence = [piece.cite for piece in view.machine.rocm if piece.name == "rocm"][:3]
@@ -106,7 +108,11 @@ def _links(library: BackendLibrary) -> str:
     shown = [
         f"{soname} from {path.rpartition('/')[0]}" for soname, path in library.links.items() if _STACK.match(soname)
     ]
-    return f"{library.path.rpartition('/')[2]} links {', '.join(shown[:3])}" if shown else ""
+    text = f"{library.path} links {', '.join(shown[:3])}" if shown else ""
+    for soname, path in library.opens.items():
+        where = f"from {path.rpartition('/')[0]}" if path else "which the loader would not find"
+        text += f"; its HIP runtime opens {soname}, {where}, when it needs it"
+    return text
 
 
 def _found(view: PathView) -> str:
@@ -127,6 +133,26 @@ def _mixed(view: PathView) -> str:
     if broken:
         return broken[0].cite.excerpt
     releases = {p.version.partition("-")[0] for p in view.machine.rocm if p.name == "rocm" and p.version}
+    for _, library in view.backend_libraries:
+        torn = _torn(library)
+        if torn:
+            return torn
     if len(releases) > 1:
         return f"several ROCm releases: {', '.join(sorted(releases))}"
+    return ""
+
+
+def _torn(library: BackendLibrary) -> str:
+    """A library that would load parts of two releases into one process: two HIP runtimes, or two folders of
+    /opt/rocm-RELEASE."""
+    runtimes = sorted(soname for soname in library.links if soname.startswith("libamdhip64.so."))
+    if len(runtimes) > 1:
+        return f"{library.path} would load {' and '.join(runtimes)} into one process"
+    places: dict[str, str] = {}
+    for soname, path in {**library.links, **library.opens}.items():
+        release = re.match(r"/opt/rocm-(\d+\.\d+)", path)
+        if release:
+            places.setdefault(release[1], soname)
+    if len(places) > 1:
+        return f"{library.path} mixes {', '.join(f'{name} of ROCm {of}' for of, name in sorted(places.items()))}"
     return ""

@@ -59,7 +59,8 @@ def judge(view: PathView) -> Gate | None:
     listed = _listed(view, facts)
     if listed is not None:
         return vulkan_features.added(view, listed)
-    return _drivers(view, facts, vendor, [driver for driver in facts.drivers if driver.software])
+    found = _drivers(view, facts, vendor, [driver for driver in facts.drivers if driver.software])
+    return vulkan_features.added(view, found)
 
 
 def _no_card(view: PathView, facts: Vulkan) -> Gate:
@@ -93,7 +94,7 @@ def _drivers(view: PathView, facts: Vulkan, vendor: int, software: list[VulkanDr
             )
         makers = {driver.library.rpartition("/")[2] for driver in whole}
         if len(makers) > 1:
-            text = f"several drivers for one card: {names}; which one answers is the loader's choice"
+            text = f"several drivers for one card: {names}; {vulkan_features.choice(view, vendor)}"
             return view.gate(LAYER, GateStatus.PARTIAL, text, *evidence, weight=10,
                              advice="choose one with VK_DRIVER_FILES")  # fmt: skip
         return view.gate(

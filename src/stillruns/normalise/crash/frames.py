@@ -4,7 +4,8 @@ Forms: gdb (`#3  0x... in ggml_abort (file=...) from /lib/libggml-base.so`), gli
 (`/lib/libggml-base.so(ggml_abort+0x152) [0x7f...]`), systemd-coredump (`#0  0x... n/a (libggml-vulkan.so + 0x1234)`),
 Go goroutines (`github.com/ollama/ollama/ml/backend/ggml._Cfunc_ggml_backend_sched_graph_compute_async(0x...)`), the
 Linux kernel's `segfault at ... in libx.so[...]`, Android's tombstones
-(`#02 pc 0000000000a1b2c3  /vendor/lib64/hw/vulkan.adreno.so (vkCmdBindPipeline+20)`).
+(`#02 pc 0000000000a1b2c3  /vendor/lib64/hw/vulkan.adreno.so (vkCmdBindPipeline+20)`), Windows' event log
+(`Faulting module name: amdvlk64.dll, version: ...`).
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ _ANDROID = Expression(
     r"(?: \((?P<name>[^()]{1,1500}?)(?:\(.{0,1500}\))?\+\d{1,10}\))?"
 )
 _SOURCE_NAME = Expression(r"L?(\d{1,3})")
+_FAULTING = Expression(r"^\s{0,8}Faulting module name: (?P<module>[^,]{1,200})")
 _FROM = Expression(r" from (?P<module>\S{1,400})$")
 _AT = Expression(r" at (?P<file>\S{1,400}):\d{1,8}$")
 _KERNEL = Expression(r" in (?P<module>[\w.+-]{1,200})\[")
@@ -57,6 +59,9 @@ def read(text: str, ref: Ref) -> Frame | None:
             module = _FROM.search(found["rest"])
             return Frame(plain(found["name"]), _file(module["module"]) if module else "", ref)
         return None
+    if "Faulting module" in text:
+        found = _FAULTING.match(text)
+        return Frame("", found["module"], ref) if found else None
     if "[0x" in text and "(" in text:
         found = _GLIBC.match(text)
         if found:

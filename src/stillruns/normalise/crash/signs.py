@@ -50,10 +50,13 @@ ANCHORS: tuple[str, ...] = (
     "illegal hardware instruction",
     "bus error",
     "floating point exception",
-    "-107374",
     "322122",
     "OOM killer",
     "oom-kill",
+    "access violation",
+    "xception code: 0x",
+    "has crashed without additional",
+    "-10737",
 )
 """A line that `read` recognises contains one of these."""
 
@@ -221,9 +224,19 @@ _FORMS: tuple[tuple[str, Expression, Callable[[re.Match[str]], Sign | None]], ..
         _status,
     ),
     ("xit code", Expression(r"\(Exit code: (?P<status>\d{18,20}|-?\d{1,10})\)"), _status),
-    ("107374", Expression(r"(?<![\d.])(?P<status>-107374\d{4})(?![\d.])"), _named),
+    ("-10737", Expression(r"(?<![\d.])(?P<status>-10737\d{5})(?![\d.])"), _named),
     ("322122", Expression(r"(?<![\d.])(?P<status>322122\d{4})(?![\d.])"), _named),
     ("-529697949", Expression(r"(?<![\d.])(?P<status>-529697949)(?![\d.])"), _named),
+    (
+        "access violation",
+        Expression(r"exception: access violation (?:reading|writing|executing) 0x[0-9a-fA-F]{1,16}"),
+        lambda m: Sign("signal", "0xc0000005", what="access violation"),
+    ),
+    (
+        "has crashed without additional",
+        Expression(r"model has crashed without additional information\. \(Exit code: null\)"),
+        lambda m: Sign("exit", None, what="the application's word"),
+    ),
     (
         "status: ",
         Expression(r"^\s{0,20}Run #\d{1,4} status: (?P<status>-?\d{1,11})$"),
@@ -268,7 +281,10 @@ _FORMS: tuple[tuple[str, Expression, Callable[[re.Match[str]], Sign | None]], ..
     ("fatal error: ", Expression(r"^fatal error: (?P<what>.{1,200})"), lambda m: Sign("panic", None, what=m["what"])),
     (
         "0x",
-        Expression(r"(?:Exception |exit status |exit code:? |status |code )\(?(?P<code>0x[cCeE][0-9a-fA-F]{7})\b"),
+        Expression(
+            r"(?:Exception (?:code: )?|exit status |exit code:? |status |code )"
+            r"\(?(?P<code>0x[cCeE][0-9a-fA-F]{7})\b"
+        ),
         _windows,
     ),
     (

@@ -1,8 +1,9 @@
 """What journals, containers and the kernel put before a program's own line, taken off in one place.
 
 Forms: journalctl's short (`Mar 07 01:19:01 host unit[pid]: `, with the month in any locale: ` 3月 08`, `maj 08`),
-short-iso and short-iso-precise, `-o json`; Docker Compose (`ollama-1  | `), Docker's JSON files, `docker logs -t`,
-CRI (`<time> stderr F `); the kernel's ring buffer (`[ 123.456] `, `[Sat Mar  7 01:19:01 2026] `), also bare
+short-iso and short-iso-precise, `-o json`; Docker Compose and services (`ollama-1  | `), Docker's JSON files,
+`docker logs -t`, `kubectl logs --prefix` (`[pod/ollama-0/ollama] `), CRI (`<time> stderr F `); the kernel's ring
+buffer (`[ 123.456] `, `[Sat Mar  7 01:19:01 2026] `), also bare
 `kernel: `. Whatever is not recognised stays part of the text.
 """
 
@@ -25,8 +26,17 @@ _ISO = Expression(
 )
 _CRI = Expression(r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) [FP] ")
 _STAMP = Expression(r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,9}Z) ")
-_COMPOSE = Expression(r"(?P<unit>[A-Za-z][\w.-]{0,100})[ ]{1,40}\| ?")
+_COMPOSE = Expression(r"(?P<unit>[A-Za-z][\w.@-]{0,100})[ ]{1,40}\| ?")
 _NO_CONTAINER = ("INFO", "WARN", "ERROR", "DEBUG", "load_model", "main", "slot", "srv")
+_POD = Expression(r"\[pod/(?P<unit>[^\]\s]{3,400})\] ")
+_STUDIO = Expression(r"\[(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\]\[(?:DEBUG|INFO|WARN|ERROR)\](?: |$)")
+_STUDIO_ALONE = Expression(r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \[(?:DEBUG|INFO|WARN|ERROR)\]$")
+_STUDIO_TEXT = Expression(
+    r" (?=(?:ggml|llama|load|print_info|alloc_tensor|sched|graph|common|clip)_?\w*: |\[lmstudio|\[LLM )"
+)
+"""LM Studio: the level before the text, or in a line of its own and the text behind a space in the next."""
+_NO_HOST = ("slot", "srv", "main", "llama", "common")
+"""Beginnings of llama-server's own lines, which look like a host and a unit: `slot launch_slot_: id  0`."""
 _RING = Expression(r"\[ {0,6}(?P<at>\d{1,9}\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ")
 _BARE = Expression(
     r" {0,20}(?=(?:i915|xe|amdgpu|nouveau) [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: |NVRM: )|"
@@ -63,7 +73,11 @@ def open_line(text: str) -> Opened:
         found = _RING.match(text)
         if found:
             return Opened(text[found.end() :], KERNEL, None, found["at"], True)
-        return Opened(text)
+        found = _STUDIO.match(text)
+        if found:
+            return Opened(text[found.end() :], "", None, found["at"], False)
+        found = _POD.match(text)
+        return _inside(text, found) if found else Opened(text)
     if first == "{":
         return _json(text)
     if first.isdigit() or first == " " or first.isalpha():
@@ -79,18 +93,29 @@ def _worded(text: str, first: str) -> Opened:
     if first.isdigit():
         for form in (_ISO, _CRI, _STAMP):
             found = form.match(text)
-            if found:
+            if found and not (form is _ISO and found["pid"] is None and found["host"] in _NO_HOST):
                 return _opened(text, found)
+    found = _STUDIO_ALONE.match(text) if first.isdigit() and text.endswith("]") else None
+    if found:
+        return Opened("", "", None, found["at"], False)
     found = _SHORT.match(text)
     if found:
         return _opened(text, found)
+    found = _STUDIO_TEXT.match(text) if first == " " else None
+    if found:
+        return Opened(text[1:])
     if first.isalpha() and "|" in text[:160]:
         found = _COMPOSE.match(text)
         if found and found["unit"] not in _NO_CONTAINER:
-            inner = open_line(text[found.end() :]) if text[found.end() : found.end() + 1].isdigit() else None
-            rest = inner.text if inner and not inner.unit else text[found.end() :]
-            return Opened(rest, found["unit"], None, inner.at if inner else "", True)
+            return _inside(text, found)
     return Opened(text)
+
+
+def _inside(text: str, found: re.Match[str]) -> Opened:
+    """A container's line behind its name, which may begin with a time."""
+    inner = open_line(text[found.end() :]) if text[found.end() : found.end() + 1].isdigit() else None
+    rest = inner.text if inner and not inner.unit else text[found.end() :]
+    return Opened(rest, found["unit"], None, inner.at if inner else "", True)
 
 
 def _opened(text: str, found: re.Match[str]) -> Opened:

@@ -8,8 +8,14 @@ from msgspec.structs import replace
 
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.evidence import Ref
+from stillruns.model.expression import Expression
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Buffer, Offload, PhaseSpan
+
+_ARCHITECTURE = Expression(
+    r"(?:llama_model_loader: - kv\s+\d{1,4}:\s+general\.architecture str|(?:print_info|llm_load_print_meta): arch)"
+    r"\s+= (?P<architecture>[\w.-]{1,40})\s*$"
+)
 
 
 @dataclass
@@ -26,6 +32,7 @@ class Load:
     settings: dict[str, tuple[str, Ref]] = field(default_factory=dict)
     overflow: dict[str, int] = field(default_factory=dict)
     beyond: bool = False
+    architecture: str | None = None
 
     def begin_tensors(self) -> None:
         """The load of the tensors begins: what looked like its lines before was a text of the model's."""
@@ -33,6 +40,12 @@ class Load:
             self.repeating = self.output = self.offloaded = None
             self.buffers.clear()
         self.begun = self.tensors = True
+
+    def describe(self, text: str) -> None:
+        """A line about the model; the first that names its architecture counts."""
+        if self.architecture is None and "arch" in text:
+            found = _ARCHITECTURE.match(text)
+            self.architecture = found["architecture"] if found else None
 
     def offload_or_absence(self, lines: int, quiet: bool, cut: bool, phase: Phase) -> Offload | Absence:
         """The layers as printed, or why they are not there.

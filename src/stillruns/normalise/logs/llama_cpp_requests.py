@@ -18,6 +18,7 @@ _SLOT_OLD = Expression(
     r"slot (?P<slot>\d{1,6}) is processing \[task id: (?P<task>\d{1,12})\]|id_task=(?P<task2>\d{1,12})"
 )
 _TOKENS = Expression(r"task\.n_tokens = (?P<tokens>\d{1,9})")
+_PRINTED = Expression(r" (?P<rate>\d{1,9}\.\d{1,3}) tokens per second\)")
 _ACCESS = Expression(
     r"(?:request: |done request: )(?P<method>POST) (?P<path>/\S{0,200}) (?P<client>\S{1,100}) (?P<status>\d{3})$"
 )
@@ -66,7 +67,8 @@ class Requests:
         request = self._open.get(task)
         if request is None:
             return
-        rate = round(tokens / ms * 1e3, 6) if ms > 0 else None
+        printed = _PRINTED.search(text)  # newer builds leave out the first token, which the prompt's batch gives
+        rate = float(printed["rate"]) if printed else round(tokens / ms * 1e3, 6) if ms > 0 else None
         spent = (request.seconds or 0.0) + ms / 1e3
         if prompt:
             request = replace(request, prompt_tokens=request.prompt_tokens or tokens, prompt_rate=rate)

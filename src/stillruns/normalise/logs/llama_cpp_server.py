@@ -96,6 +96,7 @@ class Reader:
         if life.state.phases.spans and life.state.phases.spans[-1].last == ref:
             life.phase_line = (ref, stripped.text)
         if pattern is not None:
+            life.state.stamp_trouble(ref, line.at)
             life.keep(ref, stripped.text)
             life.keep(*life.phase_line)
             life.after = AFTER
@@ -187,6 +188,8 @@ _DECISIVE = (
 
 def _event(life: Life, event: Event, at: str) -> None:
     kind, text, ref = event.kind, event.text, event.ref
+    if kind.startswith("client_"):
+        life.program = life.program or ("LM Studio" if event.rule.startswith("lmstudio") else "koboldcpp")
     if kind in _DECISIVE:
         life.decisive = True
     if kind in _TEACHES or kind in (
@@ -232,6 +235,10 @@ def _loose(life: Life, text: str, ref: Ref, at: str) -> None:
         if found and life.state.version is None:
             life.state.version = f"{found['build']} ({found['commit']})"
             life.decisive = True
+    elif text.startswith("Welcome to KoboldCpp"):
+        life.program = life.program or "koboldcpp"
+    elif "[lmstudio-llama-cpp]" in text or "[LM Studio]" in text:
+        life.program = life.program or "LM Studio"
     elif text.startswith("version: ") and _VERSION.match(text):
         life.state.phases.idle()  # `--version` ends here: what follows is another run
     elif "HSA_OVERRIDE_GFX_VERSION" in text:

@@ -35,7 +35,7 @@ RETRIED = 6
 """The lines of a failed reservation stand within so many lines before the one that says that it is tried again."""
 NOTE_NO_GPU_BACKEND = "the binary says that it has no usable GPU and ignores the number of layers"
 
-_IDLE = {"listening", "idle", "request_end", "slots"}
+_IDLE = {"listening", "idle", "request_end", "slots", "client_ready"}
 """After these the server waits (for its slots, then for a request): no phase."""
 _AFTER_LOAD = {
     "context",
@@ -106,6 +106,8 @@ class State:
         """A line that tells what stands in the model. Its name comes after its architecture, and the devices of this
         load before both."""
         self.described = self.described or text.startswith(_DESCRIBES)
+        if not self.side_load:
+            self.load.describe(text)
 
     def quiet(self) -> bool:
         """Whether the verbosity hides the load's lines (below 4 on builds with time stamps, b9246 and later)."""
@@ -155,6 +157,11 @@ class State:
                 device=device,
             )
         )
+
+    def stamp_trouble(self, ref: Ref, at: str) -> None:
+        """The time of the envelope of the line that was just read."""
+        if at and self.troubles and self.troubles[-1].ref == ref:
+            self.troubles[-1] = replace(self.troubles[-1], at=at)
 
     def offload(self) -> Offload | Absence:
         """The layers of the load that counts, or why they are not there."""
@@ -377,11 +384,13 @@ _HANDLERS: dict[str, Callable[[State, Event], object]] = {
     "reserve_retry": _reserve_retry,
     "no_gpu": _no_gpu,
     "devices_found": lambda state, event: state.seen.found(event),
-    "metal_device": lambda state, event: state.seen.metal(event),
     "devices_none": lambda state, event: state.seen.found(event),
     "cuda_device": lambda state, event: state.seen.cuda(event),
     "vulkan_device": lambda state, event: state.seen.vulkan(event),
     "listed_device": lambda state, event: state.seen.listed(event),
+    "sycl_device": lambda state, event: state.seen.sycl(event),
+    "metal_device": lambda state, event: state.seen.metal(event),
+    "metal_memory": lambda state, event: state.seen.metal_memory(event),
     "device_used": _device_used,
     "main_device": lambda state, event: state.seen.main(event),
     "backend_used": lambda state, event: state.seen.backend_used(event),

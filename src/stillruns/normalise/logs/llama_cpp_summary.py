@@ -55,7 +55,7 @@ def summary(life: Life, id: str, name: str) -> ServerLog:
         notes.append(
             Note("hidden", "the load's lines are not shown at this verbosity: layers and buffers are unknown")
         )
-    fallback = _fallback(facts, runner)
+    fallback = _fallback(facts, runner, life.asked)
     if fallback:
         notes.append(fallback)
     if life.override:
@@ -103,10 +103,10 @@ def _devices(life: Life, facts: ServerFacts) -> tuple[LogDevice, ...]:
 
 def _device(seen: SeenDevice) -> LogDevice:
     split = _DRIVER.match(seen.description)
-    name, driver = (split["name"], split["driver"]) if split else (seen.description, "")
+    name, driver = (split["name"], split["driver"]) if split else (seen.description, seen.driver)
     if not driver and "RADV" in seen.description:
         driver = "radv"
-    return LogDevice(seen.backend, seen.name, name, seen.target, seen.ref, None, driver)
+    return LogDevice(seen.backend, seen.name, name, seen.target, seen.ref, seen.memory_mib, driver, seen.free_mib)
 
 
 def on_host(device: str) -> bool:
@@ -151,7 +151,7 @@ def _runner(life: Life, facts: ServerFacts) -> Runner | None:
         return _bench_runner(life, facts)
     if life.state.loads == 0 and isinstance(offload, Absence) and not backends and life.asked is None:
         return None
-    requested = life.asked
+    requested = life.asked if life.asked is not None else _repeated(life, offload)
     device = next((d.name for d in facts.devices if d.used is not None), None)
     if device is None:
         device = next((b.device for b in facts.buffers if b.purpose == "model" and not on_host(b.device)), None)
@@ -177,7 +177,16 @@ def _runner(life: Life, facts: ServerFacts) -> Runner | None:
         settings=shown,
         ready=facts.model_loaded,
         refs=refs,
+        architecture=life.state.load.architecture,
     )
+
+
+def _repeated(life: Life, offload: Offload | Absence) -> Layers:
+    """What was asked, where only the layer line tells: until 2025 (`llm_load_tensors`) it repeats -ngl, at most the
+    number of layers. Later builds may have chosen the number themselves (-fit)."""
+    if not isinstance(offload, Offload) or offload.offloaded >= offload.total:
+        return None
+    return offload.offloaded if life.texts.get(offload.ref, "").startswith("llm_load_tensors: ") else None
 
 
 def _applied(facts: ServerFacts) -> int | None:
@@ -196,7 +205,7 @@ def _ran_on_cpu(facts: ServerFacts) -> bool:
     return bool(model) and all(on_host(b.device) and b.device != "VRAM" for b in model)
 
 
-def _fallback(facts: ServerFacts, runner: Runner | None) -> Note | None:
+def _fallback(facts: ServerFacts, runner: Runner | None, asked: Layers) -> Note | None:
     offload = facts.offload
     if runner is None or not isinstance(offload, Offload):
         return None
@@ -207,7 +216,6 @@ def _fallback(facts: ServerFacts, runner: Runner | None) -> Note | None:
         )
         return Note("fallback", text, (offload.ref,))
     gpus = [d for d in facts.devices if d.backend not in (Backend.CPU, Backend.UNKNOWN)]
-    asked = runner.requested_layers
     if offload.offloaded == 0 and gpus and asked not in (0, None):
         return Note("fallback", f"{asked} layers were asked for and none was offloaded", (offload.ref,))
     if offload.offloaded == 0 and gpus and asked is None:

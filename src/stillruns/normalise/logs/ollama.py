@@ -79,10 +79,12 @@ class Reader:
         ref = line_ref(self._source, line.number)
         head = slog.head(text)
         state = self._state
+        state.deaths.stamp = line.at
         if head is not None:
             if head.message.startswith("Listening on ") and state.versions.stated:
                 self._restart()
                 state = self._state
+                state.deaths.stamp = line.at
             state.slog_line(head)
             state.lines += 1
             self._own_line(text, ref)
@@ -123,7 +125,7 @@ class Reader:
             self._dumped -= 1
             if dump_line(text):
                 return
-        if state.deaths.raw(text, ref, visible(text), state.child, state.at, state.phase(), state.latest()):
+        if state.deaths.raw(text, ref, visible(text), state.child, state.at, state.place(), state.latest()):
             if state.deaths.dump is not None:
                 self._dumped = DUMP_LINES
             state.keep(ref, visible(text))
@@ -141,6 +143,8 @@ class Reader:
                 continue
             seen.add(rule.event)
             if rule.event == "metadata":
+                if state.child is not None and not state.child.ready:
+                    state.child.llama.load.describe(stripped.text)
                 return
             fields = {key: value for key, value in match.groupdict().items() if value is not None}
             ollama_events.take_llama(
@@ -148,6 +152,8 @@ class Reader:
             )
         if not seen:
             self._own_line(stripped.text, ref)
+        elif "gpu_op_failed" in seen:
+            self._trouble(text, ref)
 
     def _trouble(self, text: str, ref: str) -> None:
         found = best_pattern(self._patterns, text)
@@ -167,6 +173,7 @@ class Reader:
                 text=visible(text),
                 phase=Phase.DISCOVER if probe else pattern.phase or state.phase(),
                 device=match.groupdict().get("device"),
+                at=state.deaths.stamp or state.at,
             )
         )
 

@@ -39,6 +39,7 @@ class Death:
     secondary: bool = False
     after: float | None = None
     detail: str = ""
+    stamp: str = ""
     frames: list[Frame] = field(default_factory=list)
     refs: list[Ref] = field(default_factory=list)
 
@@ -64,6 +65,7 @@ class Death:
             secondary=self.secondary,
             refs=tuple(self.refs),
             detail=self.detail,
+            stamp=self.stamp,
         )
 
 
@@ -74,6 +76,8 @@ class Deaths:
     all: list[Death] = field(default_factory=list)
     dump: Dump | None = None
     dropped: int = 0
+    stamp: str = ""
+    """The envelope's time of the line that is read."""
     _first: dict[str, Death] = field(default_factory=dict)
     _dumping: Death | None = None
     _open: Death | None = None
@@ -88,10 +92,18 @@ class Deaths:
             self._open = None
 
     def raw(
-        self, text: str, ref: Ref, shown: str, load: Load | None, at: str, phase: Phase, latest: Load | None
+        self,
+        text: str,
+        ref: Ref,
+        shown: str,
+        load: Load | None,
+        at: str,
+        place: tuple[Phase, Ref | None],
+        latest: Load | None,
     ) -> bool:
-        """A line of a child. True when it says that the child died, or belongs to such a line. `latest` is the runner
-        that was started last: a stack that computes a batch is its, even if a probe was started since."""
+        """A line of a child. True when it says that the child died, or belongs to such a line. `place` is where the
+        child was, and the line that tells. `latest` is the runner that was started last: a stack that computes a
+        batch is its, even if a probe was started since."""
         if self.dump is not None and self.dump.open:
             self._dump_line(text, ref)
             return True
@@ -104,7 +116,7 @@ class Deaths:
                     self.all[-1].frames.append(frame)
                     return True
             return False
-        death = self._add(Death(sign.kind, ref, _line(ref), shown, at, load, sign.signal, sign.exit_status, phase))
+        death = self._add(Death(sign.kind, ref, _line(ref), shown, at, load, sign.signal, sign.exit_status, *place))
         self._window = FRAME_WINDOW
         if text.startswith(("SIG", "panic: ", "fatal error: ")):
             self.dump, self._dumping, self._latest = Dump(ref), death, latest
@@ -134,7 +146,7 @@ class Deaths:
     def http(self, ref: Ref, text: str, request: str, at: str, died: Death | None) -> None:
         """A request that ended with a server error."""
         death = Death("http", ref, _line(ref), text, at, died.load if died else None, request=request)
-        death.secondary = died is not None
+        death.secondary, death.stamp = died is not None, self.stamp
         if len(self.all) < MAX_ENDINGS:
             self.all.append(death)
         else:
@@ -156,6 +168,7 @@ class Deaths:
         return None
 
     def _add(self, death: Death) -> Death:
+        death.stamp = self.stamp
         if death.load is not None:
             first = self._first.get(death.load.id)
             if first is not None:
@@ -194,7 +207,7 @@ class Deaths:
         if phase is not Phase.UNKNOWN:
             death.phase, death.phase_ref = phase, where
         elif death.load is not None and death.load.ready:
-            death.phase = Phase.UNKNOWN
+            death.phase, death.phase_ref = Phase.UNKNOWN, None
         if dump.batch is not None and dump.batch_length is not None:
             death.detail = f"batch {dump.batch} of {dump.batch_length} inputs"
         death.frames = dump.frames or death.frames

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stillruns.model.backend import Backend, backend_of_device
+from stillruns.model.backend import backend_of_device
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Event
-from stillruns.model.server_log import LoadedBackend, LogDevice
+from stillruns.model.server_log import LoadedBackend
 from stillruns.normalise.crash import signs
-from stillruns.normalise.logs import slog
+from stillruns.normalise.logs import ollama_devices, slog
 from stillruns.normalise.logs.ollama_requests import PATHS, Served, assign, seconds, times
 from stillruns.normalise.logs.ollama_runner import arguments, built_for
 from stillruns.normalise.logs.ollama_state import MAX_REQUESTS, OllamaState
@@ -55,36 +55,9 @@ def _listening(state: OllamaState, event: Event) -> None:
     state.phases.idle()
 
 
-def _device(state: OllamaState, event: Event) -> None:
-    """`inference compute`: what discovery found."""
-    known = slog.attributes(event.fields["attributes"])
-    library = known.get("library", "")
-    backend = {"rocm": Backend.ROCM, "cuda": Backend.CUDA, "vulkan": Backend.VULKAN, "cpu": Backend.CPU}.get(
-        library.split("_")[0].lower(), Backend.UNKNOWN
-    )
-    name = known.get("name", "") or known.get("id", "")
-    if backend is Backend.CPU:
-        state.note("fallback", "discovery found no GPU that this server can use: it lists only the CPU", event.ref)
-    description = known.get("description", "") or name
-    compute = known.get("compute", "")
-    target = compute if compute.startswith("gfx") else None
-    if backend is Backend.CUDA and compute.replace(".", "").isdecimal():
-        target = "sm_" + compute.replace(".", "")
-    if len(state.listed) < 64:
-        key = known.get("id", "") + name
-        mib = size_mib(known.get("total", ""))
-        driver = known.get("driver", "")
-        state.listed[key] = LogDevice(backend, name, description, target, event.ref, mib, driver)
-
-
-def size_mib(text: str) -> float | None:
-    """`7.0 GiB` in MiB; None for anything else."""
-    number, _, unit = text.partition(" ")
-    factor = {"B": 1 / 1048576, "KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0, "TiB": 1048576.0}.get(unit)
-    try:
-        return float(number) * factor if factor else None
-    except ValueError:
-        return None
+def _override(state: OllamaState, event: Event) -> None:
+    text = f"HSA_OVERRIDE_GFX_VERSION={event.fields['value']} is set: the printed target is not the card's own"
+    state.note("override", text, event.ref)
 
 
 def _refused(state: OllamaState, event: Event) -> None:
@@ -188,23 +161,18 @@ def _offloaded(state: OllamaState, event: Event) -> None:
     load.offloaded = (int(event.fields["offloaded"]), int(event.fields["total"]), event.ref)
 
 
+def _architecture(state: OllamaState, event: Event) -> None:
+    """The engine says which kind of model it opened."""
+    load = state.latest()
+    if load is not None and not load.ready and load.architecture is None:
+        load.architecture = event.fields["architecture"]
+
+
 def _memory(state: OllamaState, event: Event) -> None:
     if event.fields["kind"] == "model weights":
         weights = state.loading(event).weights
         if len(weights) < 64:
             weights.append((event.fields["device"], event.ref))
-
-
-def _gpu_memory(state: OllamaState, event: Event) -> None:
-    """What was free on a device before the load; with several devices, each."""
-    load = state.latest()
-    if load is None or load.ready:
-        return
-    known = slog.attributes(event.fields["attributes"])
-    shown = f"{known.get('library', '')} {known.get('available', '')}".strip()
-    before = load.settings.get("device_free", "")
-    if len(before) < 200:
-        load.settings["device_free"] = f"{before}, {shown}" if before else shown
 
 
 def _device_bus(state: OllamaState, event: Event) -> None:
@@ -317,7 +285,11 @@ def _backend_loaded(state: OllamaState, event: Event) -> None:
 _Handler = Callable[[OllamaState, Event], object]
 _HANDLERS: dict[str, _Handler] = {
     "listening": _listening,
-    "device": _device,
+    "device": ollama_devices.listed,
+    "compute_capability": ollama_devices.compute_capability,
+    "amdgpu": ollama_devices.amdgpu,
+    "device_memory": ollama_devices.reported,
+    "override": _override,
     "device_refused": _refused,
     "discovery_failed": _discovery_failed,
     "runner_start": _runner_start,
@@ -327,8 +299,9 @@ _HANDLERS: dict[str, _Handler] = {
     "load_start": _load_start,
     "load_request": _load_request,
     "offloaded_engine": _offloaded,
+    "architecture": _architecture,
     "memory": _memory,
-    "gpu_memory": _gpu_memory,
+    "gpu_memory": ollama_devices.before_load,
     "device_bus": _device_bus,
     "ready": _ready,
     "loaded_runners": _loaded_runners,
@@ -346,5 +319,8 @@ _DEVICES: dict[str, _Handler] = {
     "cuda_device": lambda state, event: state.seen.cuda(event),
     "vulkan_device": lambda state, event: state.seen.vulkan(event),
     "listed_device": lambda state, event: state.seen.listed(event),
+    "sycl_device": lambda state, event: state.seen.sycl(event),
+    "metal_device": lambda state, event: state.seen.metal(event),
+    "metal_memory": lambda state, event: state.seen.metal_memory(event),
     "device_used": lambda state, event: state.seen.used(event),
 }

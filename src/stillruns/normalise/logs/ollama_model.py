@@ -12,14 +12,20 @@ import re
 from stillruns.normalise.logs.reader import lines
 
 _ENGINE = re.compile(r" architecture=[\w.-]{1,40} file_type=(?P<type>[\w.-]{1,40})(?: |$)")
-_RUNNER = re.compile(r"print_info: file type\s+= (?P<type>[A-Z0-9_]{2,12})(?: |$)")
+_RUNNER = re.compile(r"(?:print_info: file type|print_meta: model ftype)\s+= (?P<type>[A-Z0-9_]{2,12})(?: |$)")
 
 
 def file_types(data: bytes) -> tuple[tuple[int, str], ...]:
     """(line number, type of the weights) of each such line, in order; empty for a log without."""
     found = []
     for line in lines(data):
-        match = _ENGINE.search(line.text) or _RUNNER.search(line.text)
-        if match:
-            found.append((line.number, match["type"]))
+        kind = file_type(line.text)
+        if kind:
+            found.append((line.number, kind))
     return tuple(found)
+
+
+def file_type(text: str) -> str:
+    """What one line says; empty for another line."""
+    match = _ENGINE.search(text) or _RUNNER.search(text)
+    return match["type"] if match else ""

@@ -10,13 +10,11 @@ from stillruns.model.backend import Backend, Runtime
 from stillruns.model.evidence import Ref
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import PhaseSpan
-from stillruns.model.server_log import Ending, LogDevice, LogRequest, Note, Runner, ServerLog
+from stillruns.model.server_log import Ending, LogRequest, Note, Runner, ServerLog
+from stillruns.normalise.logs import ollama_devices
 from stillruns.normalise.logs.ollama_requests import noun
 from stillruns.normalise.logs.ollama_state import OllamaState
 
-_DRIVER = re.compile(
-    r"\((radv|AMD open-source driver|AMD proprietary driver|[^()]{0,40}Mesa driver|NVIDIA|llvmpipe)\)"
-)
 _PID = re.compile(r"\[(\d{1,10})\]$")
 
 
@@ -37,11 +35,14 @@ def server_log(state: OllamaState, id: str, name: str) -> ServerLog:
         planned.ask(state.estimate[0], state.estimate[2])
     for load in state.loads:
         load.llama.close()
-    devices = _devices(state)
+    devices = ollama_devices.devices(state)
     if len(state.buses) == 1:
         for load in state.loads:
             load.settings["device_bus"] = next(iter(state.buses))
-    runners = tuple(load.noun(devices) for load in state.loads)
+    kinds = {load.model: load.kind() for load in state.loads if load.model and load.kind()}
+    runners = tuple(
+        replace(load.noun(devices), architecture=load.kind() or kinds.get(load.model or "")) for load in state.loads
+    )
     requests = tuple(noun(request) for request in state.requests)
     endings = tuple(death.noun() for death in state.deaths.all)
     notes = (*state.notes, *_counts(state), *_reuse(requests), *_fallbacks(runners))
@@ -76,44 +77,6 @@ def _phases(state: OllamaState, endings: tuple[Ending, ...]) -> tuple[PhaseSpan,
         if ending.phase in (Phase.PROMPT, Phase.DECODE) and ending.phase_ref and not ending.secondary:
             told.append(PhaseSpan(ending.phase, ending.ref, ending.phase_ref))
     return tuple(sorted(told, key=lambda span: int(span.first.rpartition("L")[2])))
-
-
-def _devices(state: OllamaState) -> tuple[LogDevice, ...]:
-    """What the runners list, then what only discovery found."""
-    found: list[LogDevice] = []
-    for seen in state.seen.all():
-        driver = _DRIVER.search(seen.description)
-        found.append(
-            LogDevice(
-                seen.backend,
-                seen.name,
-                seen.description,
-                seen.target,
-                seen.ref,
-                driver=driver[1] if driver else "",
-            )
-        )
-    for listed in state.listed.values():
-        same = [i for i, device in enumerate(found) if _same(device, listed, found)]
-        if len(same) == 1:
-            device = found[same[0]]
-            found[same[0]] = replace(
-                device,
-                target=device.target or listed.target,
-                memory_mib=listed.memory_mib,
-                driver=device.driver or listed.driver,
-            )
-        elif not same:
-            found.append(listed)
-    return tuple(found)
-
-
-def _same(device: LogDevice, listed: LogDevice, found: list[LogDevice]) -> bool:
-    """Whether what a runner lists is what discovery listed: by name, by description, or as the only one."""
-    if device.backend is not listed.backend:
-        return False
-    alone = sum(other.backend is device.backend for other in found) == 1
-    return device.name == listed.name or device.description == listed.description or alone
 
 
 def _counts(state: OllamaState) -> tuple[Note, ...]:

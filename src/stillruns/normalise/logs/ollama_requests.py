@@ -168,7 +168,7 @@ def noun(request: Served) -> LogRequest:
         runner=served.id if served else None,
         context=served.context() if served else None,
         batch=served.number("batch") if served else None,
-        flash_attention=served.settings.get("flash_attention") if served else None,
+        flash_attention=(served.setting("flash_attention") or None) if served else None,
         prompt_tokens=prompt_tokens,
         tokens=tokens,
         prompt_rate=_rate(prompt_tokens, prompt_ms),

@@ -34,6 +34,14 @@ _BUILT_FOR = Expression(
 )
 """Ollama to 0.5 had one runner for each backend, in a folder of that name."""
 _SWITCHES = ("--flash-attn", "--ollama-engine", "--no-mmap", "--mlock", "--verbose")
+_PRINTED = {
+    "context": "n_ctx",
+    "batch": "n_batch",
+    "ubatch": "n_ubatch",
+    "threads": "n_threads",
+    "flash_attention": "flash_attn",
+}
+"""What llama.cpp calls them when it prints them."""
 SHOWN = ("context", "batch", "ubatch", "flash_attention", "threads", "parallel", "device_free", "device_bus")
 """Settings that a runner shows, by the names of model.server_log.Runner; `device_free` is the memory that the server
 saw free on the device before the load, `device_bus` the only device on the bus that it asked."""
@@ -93,6 +101,7 @@ class Load:
     weights: list[tuple[str, Ref]] = field(default_factory=list)
     libraries: list[tuple[Backend, Ref]] = field(default_factory=list)
     settings: dict[str, str] = field(default_factory=dict)
+    architecture: str | None = None
     ready: Ref | None = None
     died: Ref | None = None
     died_line: int = 0
@@ -109,9 +118,16 @@ class Load:
         self.requested = layers if layers >= 0 else "auto"
         self.requested_ref = ref
 
+    def setting(self, name: str) -> str:
+        """A setting as it was used: flash attention as llama.cpp resolved it, else as the command line or the engine
+        has it, else as llama.cpp prints it; empty where nothing tells."""
+        printed = {key: value for key, (value, _) in self.llama.load.settings.items()}
+        resolved = printed.get("flash_attn_used", "") if name == "flash_attention" else ""
+        return resolved or self.settings.get(name, "") or printed.get(_PRINTED.get(name, ""), "")
+
     def number(self, name: str) -> int | None:
         """A setting as a number."""
-        text = self.settings.get(name, "")
+        text = self.setting(name)
         return int(text[:9]) if text.isdecimal() else None
 
     def context(self) -> int | None:
@@ -157,6 +173,10 @@ class Load:
         names |= {b.device for b in self.llama.load.buffers if b.purpose == "model" and is_device(b.device)}
         return next(iter(names)) if len(names) == 1 and self.applied()[0] != 0 else None
 
+    def kind(self) -> str | None:
+        """The model's architecture, as the engine or llama.cpp's loader names it."""
+        return self.architecture or self.llama.load.architecture
+
     def refs(self) -> tuple[Ref, ...]:
         """The lines that a statement about it rests on, in their order."""
         found = [self.started, self.requested_ref, self.applied()[2], self.ready, self.died]
@@ -171,10 +191,8 @@ class Load:
         if target is None and len(backends) == 1:
             targets = {d.target for d in devices if d.backend is backends[0] and d.target}
             target = next(iter(targets)) if len(targets) == 1 else None
-        shown = [(name, self.settings[name]) for name in SHOWN if name in self.settings]
-        used = self.llama.load.settings.get("flash_attn_used")
-        if used:
-            shown = [(n, v) for n, v in shown if n != "flash_attention"] + [("flash_attention", used[0])]
+        shown = [(name, value) for name in SHOWN if (value := self.setting(name))]
+        resolved = "flash_attn_used" in self.llama.load.settings
         return Runner(
             id=self.id,
             engine=self.engine,
@@ -195,5 +213,5 @@ class Load:
             libraries=tuple(self.libraries),
             layout=self.layout(),
             waited=self.waited,
-            asked_flash_attention=self.settings.get("flash_attention", "") if used else "",
+            asked_flash_attention=self.settings.get("flash_attention", "") if resolved else "",
         )

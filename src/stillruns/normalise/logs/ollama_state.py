@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from stillruns.model.backend import Backend
 from stillruns.model.evidence import Ref
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Event, Trouble
@@ -30,7 +31,8 @@ class OllamaState:
     """One server process. `child` is the runner whose the next raw lines are, or None (a probe's, or not known).
 
     `probing` counts the device probes that were started since the last runner: a child without a model;
-    `polled_from` is the time of the first of them after a runner's death.
+    `polled_from` is the time of the first of them after a runner's death. `free` is what was free in MiB before the
+    first load, by the device's id.
     """
 
     source: str
@@ -40,6 +42,7 @@ class OllamaState:
     versions: Versions = field(default_factory=Versions)
     seen: SeenDevices = field(default_factory=SeenDevices)
     listed: dict[str, LogDevice] = field(default_factory=dict)
+    free: dict[str, tuple[Backend, float]] = field(default_factory=dict)
     libraries: list[LoadedBackend] = field(default_factory=list)
     loads: list[Load] = field(default_factory=list)
     loads_dropped: int = 0
@@ -70,6 +73,12 @@ class OllamaState:
         if self.child is None and self.probing:
             return Phase.DISCOVER
         return self.phases.current or Phase.UNKNOWN
+
+    def place(self) -> tuple[Phase, Ref | None]:
+        """The phase, and the last line that tells it."""
+        phase = self.phase()
+        told = self.phases.spans and self.phases.current is phase
+        return phase, self.phases.spans[-1].last if told else None
 
     def slog_line(self, found: slog.Head) -> None:
         """Time and call site of a line of the server's own."""

@@ -16,6 +16,7 @@ from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import PhaseSpan, Trouble
 from stillruns.model.server_log import (
+    Ending,
     LoadedBackend,
     LogDevice,
     LogLine,
@@ -32,6 +33,8 @@ _PREFIX = re.compile(
     r"^(?:\([^)]{1,60}\) )?(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \S{0,120}\] ?"
     r"|^\[rank\d{1,4}\]:(?:\[\w\])? ?"
 )
+_RAISED = Expression(r"(?:\w{1,60}\.){0,8}\w{1,60}(?:Error|Exception): \S")
+"""What ends a traceback that nothing caught; in a server that starts, it ends the start."""
 _ACCESS = Expression(r'"(?P<method>POST) (?P<path>/\S{1,200}) HTTP/1\.1" (?P<status>\d{3})')
 _GFX = Expression(r"\b(?P<target>gfx[0-9a-f]{3,5})\b")
 
@@ -57,6 +60,8 @@ class Reader:
     requests: list[LogRequest] = field(default_factory=list)
     texts: dict[Ref, str] = field(default_factory=dict)
     deaths: Deaths = field(init=False)
+    raised: Ending | None = None
+    """The last exception while it starts, forgotten when it becomes ready."""
 
     def __post_init__(self) -> None:
         """Start empty."""
@@ -104,12 +109,17 @@ class Reader:
                     visible(text),
                     pattern.phase or self.phase,
                     device,
+                    line.at,
                 )
             )
             self.texts[ref] = visible(text)
         where = Where(self.phase, self.spans[-1].last if self.spans and not self.idle else None, None, None, line.at)
         if self.deaths.see(line.number, text, where) is not None:
             self.texts[ref] = visible(text)
+        elif not self.idle and _RAISED.match(text) and (text == line.text or "ERROR " in line.text[:100]):
+            shown = visible(text)
+            self.raised = Ending("exception", ref, shown, phase=where.phase, phase_ref=where.phase_ref, at=line.at)
+            self.texts[ref] = shown
 
     def _event(self, rule: GrammarRule, match: re.Match[str], ref: Ref) -> None:
         fields = match.groupdict()
@@ -123,7 +133,7 @@ class Reader:
         elif rule.event == "loading":
             self.model = fields.get("model") or self.model
         if rule.event == "ready":
-            self.idle = True
+            self.idle, self.raised = True, None
         elif rule.phase is not None:
             self.idle = False
             if self.spans and self.spans[-1].phase is rule.phase:
@@ -165,7 +175,7 @@ class Reader:
                 phases=tuple(self.spans),
                 last_phase=self.phase,
                 troubles=tuple(self.troubles),
-                endings=self.deaths.close(),
+                endings=(*self.deaths.close(), *((self.raised,) if self.raised else ())),
                 lines=self.last - self.first + 1,
                 texts=tuple(self.texts.items()),
             ),
