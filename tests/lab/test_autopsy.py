@@ -181,6 +181,65 @@ def test_windows_codes_that_javascript_rounded(line: str, signal: str) -> None:
     assert (incident.outcome, incident.signal) == (OutcomeKind.CRASH, signal)
 
 
+@pytest.mark.parametrize(
+    ("line", "signal"),
+    [
+        ("-1073741819", "0xc0000005"),
+        ("engine ended: 3221226505", "0xc0000409"),
+        ("(Exit code: 139). Please check settings and try loading the model again.", "SIGSEGV"),
+        ("zsh: segmentation fault  ./main -m model.gguf", "SIGSEGV"),
+        ("[2]  + 4242 abort      ./main -m model.gguf", "SIGABRT"),
+    ],
+)
+def test_exit_codes_and_shells_that_say_it_their_way(line: str, signal: str) -> None:
+    """PowerShell's $LASTEXITCODE alone, an unsigned status in a sentence, LM Studio's small codes, zsh's words."""
+    (incident,) = pasted(f"llm_load_tensors: offloaded 9/33 layers to GPU\n{line}\n").incidents
+    assert incident.signal == signal
+
+
+@pytest.mark.parametrize(
+    "line", ["eval time = -10737.41 ms", "n = 32212254720", "tokens: -1073741", "x-1073741819.5"]
+)
+def test_numbers_that_are_no_exit_codes(line: str) -> None:
+    """A size, a time or a part of a longer number is no status of Windows."""
+    assert pasted(f"llm_load_tensors: offloaded 9/33 layers to GPU\n{line}\n").incidents == ()
+
+
+def test_a_piece_of_a_load_is_no_incident() -> None:
+    """A paste that begins and ends in mid load says nothing of an end; one that shows the runner's start may."""
+    load = (
+        "Jun 23 20:18:29 box ollama[7]: llm_load_tensors: offloaded 9/28 layers to GPU\n"
+        "Jun 23 20:18:30 box ollama[7]: llama_new_context_with_model: n_ctx      = 4096\n"
+    )
+    start = (
+        "Jun 23 20:18:20 box ollama[7]: time=2024-06-23T20:18:20.000Z level=INFO source=server.go:435"
+        ' msg="starting llama server" cmd="/tmp/runners/cpu/ollama_llama_server --model /m/sha256-00 --port 4000"\n'
+    )
+    piece = pasted(load)
+    assert piece.incidents == ()
+    assert [w.kind for w in piece.warnings] == ["excerpt"]
+    assert [i.outcome for i in pasted(start + load).incidents] == [None]
+
+
+def test_memory_in_use_is_an_echo() -> None:
+    """ROCm's complaint while a process aborts does not displace the error that ended it, and blames no hardware."""
+    echo = "Memory critical error by agent node-0 (Agent handle: 0x56) on address 0x7f55. Reason: Memory in use.\n"
+    error = "ROCm error: invalid device function\n  current device: 0, in function ggml_cuda_compute_forward\n"
+    (both,) = pasted(error + echo + "SIGABRT: abort\n").incidents
+    assert both.pattern == "gpu-invalid-device-function"
+    (alone,) = pasted("load_tensors: offloaded 9/33 layers to GPU\n" + echo).incidents
+    assert "hardware" not in [c.value for c in (*both.components, *alone.components)]
+
+
+def test_python_killed_for_memory_is_told_only_alone() -> None:
+    """The kernel's line alone is what was asked about; beside a healthy server it is another program's."""
+    kill = "[Sun Mar 24 23:54:53 2026] Out of memory: Killed process 6154 (python3) total-vm:18kB, anon-rss:14kB\n"
+    (incident,) = pasted(kill).incidents
+    assert (incident.outcome, incident.signal) == (OutcomeKind.OOM, "SIGKILL")
+    healthy = "main: server is listening on http://127.0.0.1:8080 - starting the main loop\n"
+    assert pasted(healthy + kill).incidents == ()
+
+
 def test_an_illegal_instruction_is_the_host_s() -> None:
     """Whatever the GPU, an instruction that the CPU lacks points at the build for this CPU."""
     found = pasted(

@@ -35,7 +35,10 @@ _CAUSES = (OutcomeKind.OOM, OutcomeKind.DEVICE_LOST, OutcomeKind.HANG)
 _CAUSE_RANK = 70
 _KEY_RANK = 60
 _MAX_EVIDENCE = 12
-_FAIL_FAST = "0xc0000409"
+_GIVES_UP = ("0xc0000409", "0xe06d7363")
+"""How abort() and a C++ exception that nothing catches end a process on Windows."""
+_GIVEN_UP = (OutcomeKind.ABORT, OutcomeKind.ERROR)
+_SAID_RANK = 40
 _STARTING = (Phase.DISCOVER, Phase.INIT)
 _COMPUTING = (
     *("gpu-illegal-access", "gpu-launch-failure", "gpu-capture", "gpu-cublas", "gpu-op-failed"),
@@ -76,7 +79,7 @@ def judge(
         notes += [_survived(server, group, known) for group in survived]
     incidents, twins = incident_twins.once_each(incidents, servers)
     notes += twins
-    for run in leftover(events, used):
+    for run in leftover(events, used, not servers):
         incidents.append(kernel_only(run))
     return tuple(incidents), tuple(notes)
 
@@ -93,7 +96,8 @@ def _quiet(server: ServerLog) -> list[Group]:
         group.lost = probe[1]
     elif server.last_phase in _BUSY and server.runtime in (Runtime.OLLAMA, Runtime.VLLM) and not server.clean_end:
         last = server.phases[-1].last
-        if any(line_of(r.last) > line_of(last) for r in server.requests):
+        excerpt = any(note.kind == "excerpt" for note in server.notes)
+        if excerpt or any(line_of(r.last) > line_of(last) for r in server.requests):
             return []
         text = dict(server.texts).get(last, f"the log ends in {server.last_phase.value}")
         group.add(line_of(last), Ending("cut", last, text, phase=server.last_phase, phase_ref=last))
@@ -188,7 +192,7 @@ def _named_target(pattern: CrashPattern | None, top: Trouble | None) -> str | No
 
 def _signal(group: Group, kernel: tuple[KernelEvent, ...]) -> str | None:
     for ending in group.deaths:
-        if ending.signal and ending.kind in ("signal", "exit"):
+        if ending.signal and ending.kind in ("signal", "exit", "oom"):
             return ending.signal
     for event in kernel:
         if event.kind is KernelEventKind.SEGFAULT:
@@ -211,7 +215,8 @@ def _outcome(
     """(outcome, the manner in one line)."""
     kinds = {e.kind for e in group.deaths}
     manner = "; ".join(dict.fromkeys(_manner(e) for e in group.deaths))[:300]
-    if any(e.kind is KernelEventKind.OOM_KILL for e in kernel) and signal in (None, "SIGKILL"):
+    killed = any(e.kind is KernelEventKind.OOM_KILL for e in kernel) or "oom" in kinds
+    if killed and signal in (None, "SIGKILL"):
         return OutcomeKind.OOM, manner or "killed by the kernel for want of memory"
     causes = [t for t in group.troubles if t.outcome in _CAUSES and t.rank >= _CAUSE_RANK]
     if causes and (top is None or top.outcome in _CAUSES or top.rank - causes[0].rank < 25):
@@ -220,11 +225,11 @@ def _outcome(
             return best.outcome, manner or best.outcome.value.replace("_", " ")
     if "fallback" in kinds and signal is None:
         return OutcomeKind.OK, "silent CPU fallback: the GPU that was there did nothing"
-    if signal == _FAIL_FAST and top is not None and top.outcome is OutcomeKind.ABORT and top.rank >= _KEY_RANK:
+    if signal in _GIVES_UP and top is not None and top.outcome in _GIVEN_UP and top.rank >= _SAID_RANK:
         return OutcomeKind.ABORT, manner  # the program said why it gave up, and abort() ends this way on Windows
     if signal is not None and signal != "SIGABRT":
         return OutcomeKind.CRASH, manner or f"crash:{signal}"
-    if signal == "SIGABRT" or kinds & {"assert", "terminate"}:
+    if signal == "SIGABRT" or kinds & {"assert", "terminate", "panic"}:
         return OutcomeKind.ABORT, manner
     if "timeout" in kinds:
         return OutcomeKind.HANG, manner
@@ -232,7 +237,7 @@ def _outcome(
         return OutcomeKind.WRONG_OUTPUT, "one character over and over"
     if top is not None:
         return top.outcome, manner or top.outcome.value
-    if kinds & {"panic", "exception", "exit", "eof", "http"}:
+    if kinds & {"exception", "exit", "eof", "http"}:
         return OutcomeKind.ERROR, manner
     return None, "a probe of the GPUs failed" if _probe(group) else "the log ends in mid work"
 

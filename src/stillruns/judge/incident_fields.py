@@ -249,6 +249,10 @@ def context(
     found = list(parts)
     if signal in ("SIGILL", "0xc000001d"):
         found = [Component.HOST_CPU, Component.CONFIGURATION]
+    if signal == "SIGKILL" and (top is None or top.rank < 60):
+        found = [Component.CONFIGURATION]  # somebody killed it: the kernel for its memory, or a supervisor
+    if signal in ("0xc0000135", "0xc0000142") and found == [Component.UNKNOWN]:
+        found = [Component.CONFIGURATION]  # Windows did not find, or could not start, a DLL of the program
     if server.runtime is Runtime.OLLAMA:
         ships = top is not None and top.id in _NO_CODE
         if ships or outcome is OutcomeKind.OOM:
@@ -284,6 +288,8 @@ def _frames(frames: tuple[Frame, ...], on: Backend) -> list[Component]:
             return [Component.GGML_CORE]
         if name in _OLLAMA_PROBES:
             return [Component.OLLAMA, Component.CUDA, Component.KERNEL_DRIVER]
+        if name.startswith(("ollamarunner.", "llamarunner.")):
+            return [Component.OLLAMA]  # no C frame stands below it: its own code gave up
         if name.startswith(("llama_", "common_", "server_", "schema_to_grammar", "json_schema_to_grammar")):
             return [Component.LLAMA_CPP]
     return []

@@ -32,6 +32,7 @@ FATAL = (
     "http",
     "garbage",
     "fallback",
+    "oom",
 )
 STOPPED = ("SIGTERM", "SIGINT", "SIGHUP", "SIGPIPE")
 """Signals by which people and supervisors stop a server: no incident."""

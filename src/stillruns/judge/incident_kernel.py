@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from stillruns.judge.clocks import apart
 from stillruns.judge.incident_group import Group, line_of
 from stillruns.model.backend import Runtime
+from stillruns.model.expression import Expression
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
 from stillruns.model.server_log import ServerLog
 
@@ -18,12 +19,16 @@ CHILD_SECONDS = 10.0
 
 OURS = re.compile(r"llama|vllm|ggml|koboldcpp", re.IGNORECASE)
 """Process names that may be a model server."""
+_PYTHON = Expression(r"^(?:python[\d.]*|pt_main_thread|ray::)")
+"""vLLM's and PyTorch's servers die under these names, as many other programs do: told only of a process that was
+killed for want of memory, and only where no server's log stands beside it."""
 
 SEVERE = (
     KernelEventKind.RING_TIMEOUT,
     KernelEventKind.PAGE_FAULT,
     KernelEventKind.GPU_RESET,
     KernelEventKind.FENCE_TIMEOUT,
+    KernelEventKind.GPU_HANG,
     KernelEventKind.RAS,
     KernelEventKind.XID,
 )
@@ -58,9 +63,9 @@ def of_group(
     return tuple(found)
 
 
-def leftover(events: Iterable[KernelEvent], used: set[str]) -> list[list[KernelEvent]]:
+def leftover(events: Iterable[KernelEvent], used: set[str], alone: bool = False) -> list[list[KernelEvent]]:
     """Events that no server's incident has, in runs that lie close together; only runs that show a fault of the GPU
-    or the death of something that may be a model server."""
+    or the death of something that may be a model server. `alone`: the kernel's lines are all there is."""
     runs: list[list[KernelEvent]] = []
     for event in events:
         if event.ref in used:
@@ -71,10 +76,12 @@ def leftover(events: Iterable[KernelEvent], used: set[str]) -> list[list[KernelE
             runs[-1].append(event)
         else:
             runs.append([event])
-    return [run for run in runs if any(_tells(e) for e in run)]
+    return [run for run in runs if any(_tells(e, alone) for e in run)]
 
 
-def _tells(event: KernelEvent) -> bool:
+def _tells(event: KernelEvent, alone: bool) -> bool:
+    if alone and event.kind is KernelEventKind.OOM_KILL and _PYTHON.match(event.process):
+        return True
     if event.kind in DEATHS:
         return bool(OURS.search(event.process))
     return event.kind in SEVERE

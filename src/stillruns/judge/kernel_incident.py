@@ -52,6 +52,9 @@ def kernel_only(run: list[KernelEvent]) -> Incident:
         if KernelEventKind.RAS in kinds or KernelEventKind.XID in kinds:
             parts = (Component.HARDWARE, Component.KERNEL_DRIVER)
         said = "The kernel reports a fault or a reset of the GPU; no server's lines beside it say who was hit."
+        hit = next((e.process for e in run if e.process and e.kind is KernelEventKind.GPU_HANG), "")
+        if hit:
+            said = f"The kernel says that the GPU hung under {hit}, and that it reset it."
     on = kernel_backend(Backend.UNKNOWN, tuple(run))
     process = next((e.process for e in run if e.process), "")
     return Incident(

@@ -31,6 +31,7 @@ SYSTEM = (
     "_start",
     "main",
     "std::terminate",
+    "std::unexpected",
     "__cxxabiv1",
     "__cxa_throw",
     "__cxa_rethrow",
@@ -46,8 +47,19 @@ SYSTEM = (
 """Frames that say how a process dies, not where: they do not enter a signature."""
 
 
+REPORTERS: tuple[str, ...] = (
+    *("ggml_print_backtrace", "ggml_abort", "ggml_uncaught_exception", "ggml_cuda_error", "std::terminate"),
+    *("std::unexpected", "__cxa_throw", "__cxa_rethrow", "abort", "__GI_abort", "raise", "__GI_raise"),
+)
+"""What stands inside of one of these, named or not, is only how the death was told."""
+_INNERMOST = 16
+
+
 def telling(frames: Iterable[Frame]) -> tuple[Frame, ...]:
     """The frames that say where: without libc's, the C++ runtime's and ggml's own way of dying."""
+    frames = tuple(frames)
+    inside = max((i for i, f in enumerate(frames[:_INNERMOST]) if f.function in REPORTERS), default=-1)
+    frames = frames[inside + 1 :]
     return tuple(
         f
         for f in frames

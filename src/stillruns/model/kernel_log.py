@@ -16,6 +16,7 @@ class KernelEventKind(str, Enum):
     PAGE_FAULT = "page fault"
     GPU_RESET = "gpu reset"
     FENCE_TIMEOUT = "fence timeout"
+    GPU_HANG = "gpu hang"
     FIRMWARE = "firmware"
     ATOMICS = "pci atomics"
     RAS = "ras"

@@ -149,10 +149,11 @@ class Frame(msgspec.Struct, frozen=True):
 class Ending(msgspec.Struct, frozen=True):
     """A line that says that a process (or a request) ended badly.
 
-    `kind` is `signal`, `exit`, `terminate`, `assert`, `panic`, `exception`, `timeout`, `eof`, `http` or `cut` (the
-    log ends in mid work). `signal` is a name such as `SIGSEGV`. `phase` is where the server was by the lines before
-    (UNKNOWN when they do not tell); `phase_ref` the line that tells. `runner` and `request` are ids, or None.
-    `secondary` marks what only follows from an earlier ending (a 500 after the runner's death).
+    `kind` is `signal`, `exit`, `terminate`, `assert`, `panic`, `exception`, `timeout`, `eof`, `http`,
+    `oom` (killed for want of memory, as systemd says) or `cut` (the log ends in mid work). `signal` is a name such as
+    `SIGSEGV`. `phase` is where the server was by the lines before (UNKNOWN when they do not tell); `phase_ref` the
+    line that tells. `runner` and `request` are ids, or None. `secondary` marks what only follows from an earlier
+    ending (a 500 after the runner's death).
     """
 
     kind: str

@@ -23,7 +23,7 @@ _GDB = Expression(
     r"^#(?P<number>\d{1,4}) {1,4}(?:0x(?P<pc>[0-9a-f]{1,16}) in )?(?P<name>.{1,1500}?) ?\((?P<rest>.*)$"
 )
 _COREDUMP = Expression(
-    r"^\s{0,40}#(?P<number>\d{1,4}) {1,4}0x[0-9a-f]{1,16} "
+    r"^\s{0,80}#(?P<number>\d{1,4}) {1,4}0x[0-9a-f]{1,16} "
     r"(?P<name>\S{1,1500}) \((?P<module>[^ )]{1,300}) \+ 0x[0-9a-f]{1,16}\)"
 )
 _GLIBC = Expression(
@@ -37,6 +37,7 @@ _ANDROID = Expression(
     r"^\s{0,40}#\d{1,3} {1,4}pc (?:[0-9a-f]{1,16}|\.{3}) {1,4}(?P<module>\S{1,400})"
     r"(?: \((?P<name>[^()]{1,1500}?)(?:\(.{0,1500}\))?\+\d{1,10}\))?"
 )
+_SOURCE_NAME = Expression(r"L?(\d{1,3})")
 _FAULTING = Expression(r"^\s{0,8}Faulting module name: (?P<module>[^,]{1,200})")
 _FROM = Expression(r" from (?P<module>\S{1,400})$")
 _AT = Expression(r" at (?P<file>\S{1,400}):\d{1,8}$")
@@ -46,7 +47,7 @@ _KERNEL = Expression(r" in (?P<module>[\w.+-]{1,200})\[")
 def read(text: str, ref: Ref) -> Frame | None:
     """The frame that a line holds, or None. Names lose arguments, template arguments, addresses and offsets."""
     first = text[:1]
-    if first == "#" or (first == " " and "#" in text[:48]):
+    if first == "#" or (first == " " and "#" in text[:88]):
         found = _ANDROID.match(text)
         if found:
             return Frame(plain(found["name"] or ""), _file(found["module"]), ref)
@@ -87,8 +88,34 @@ def _file(path: str) -> str:
     return path.rsplit("/", 1)[-1]
 
 
+def demangled(name: str) -> str:
+    """The qualified name in a symbol of the Itanium C++ ABI, without arguments: `_ZN13llama_context6decodeERK11..` is
+    `llama_context::decode`. What it cannot read, and every other name, stays as it is: glibc prints no other form."""
+    if not name.startswith("_Z"):
+        return name
+    rest = name[2:]
+    nested = rest.startswith("N")
+    rest = rest[1:].lstrip("KVr") if nested else rest
+    parts: list[str] = []
+    if rest.startswith("St"):
+        parts, rest = ["std"], rest[2:]
+    while rest:
+        found = _SOURCE_NAME.match(rest)
+        if not found or len(rest) < found.end() + int(found[1]):
+            break
+        end = found.end() + int(found[1])
+        parts.append(rest[found.end() : end])
+        rest = rest[end:]
+        if not nested:
+            break
+    if nested and parts and rest[:1] == "C":
+        parts.append(parts[-1])
+    return "::".join(parts) or name
+
+
 def plain(name: str) -> str:
     """A demangled name without arguments, template arguments and return types: `ggml_vk_mul_mat_q_f16`."""
+    name = demangled(name)
     out: list[str] = []
     depth = 0
     guarded = name.replace("operator<<", "operator shl").replace("operator<", "operator lt")

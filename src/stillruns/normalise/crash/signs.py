@@ -43,6 +43,16 @@ ANCHORS: tuple[str, ...] = (
     "Unhandled exception",
     "Fatal signal ",
     "xit code",
+    "zsh: ",
+    "egmentation fault",
+    "IOT instruction",
+    "abort ",
+    "illegal hardware instruction",
+    "bus error",
+    "floating point exception",
+    "322122",
+    "OOM killer",
+    "oom-kill",
     "access violation",
     "xception code: 0x",
     "has crashed without additional",
@@ -82,6 +92,17 @@ _GO = {
     "floating point exception": "SIGFPE",
     "killed": "SIGKILL",
 }
+_ZSH = {
+    "segmentation fault": "SIGSEGV",
+    "abort": "SIGABRT",
+    "IOT instruction": "SIGABRT",
+    "illegal hardware instruction": "SIGILL",
+    "bus error": "SIGBUS",
+    "floating point exception": "SIGFPE",
+    "killed": "SIGKILL",
+}
+_ZSH_WORDS = rf"(?P<what>{'|'.join(_ZSH)})(?= |$)"
+"""zsh has its own words; `IOT instruction` is the older name of the signal that abort() raises."""
 _NUMBERS = {4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
 _NUMBERS |= {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 13: "SIGPIPE", 15: "SIGTERM"}
 _STATUS = {128 + n: _NUMBERS[n] for n in (4, 6, 7, 8, 9, 11)}
@@ -121,10 +142,19 @@ def _status(match: re.Match[str]) -> Sign | None:
     return Sign("exit", _STATUS.get(status), status)
 
 
-def _bare(match: re.Match[str]) -> Sign | None:
-    """A number in a line of its own: only where it is a Windows code."""
-    known = WINDOWS.get(int(match["status"]) & 0xFFFFFFFF)
-    return Sign("signal", known[0], what=known[1]) if known else None
+def _named(match: re.Match[str]) -> Sign | None:
+    """A number that is one of Windows' codes, wherever it stands: none is a likely number of anything else."""
+    sign = _status(match)
+    return sign if sign is not None and sign.kind == "signal" else None
+
+
+def _zsh(match: re.Match[str]) -> Sign:
+    pid = match.groupdict().get("pid")
+    return Sign("signal", _ZSH[match["what"]], pid=int(pid) if pid else None)
+
+
+def _unit_oom(match: re.Match[str]) -> Sign:
+    return Sign("oom", "SIGKILL", unit=match["unit"])
 
 
 def _windows(match: re.Match[str]) -> Sign | None:
@@ -164,6 +194,8 @@ _FORMS: tuple[tuple[str, Expression, Callable[[re.Match[str]], Sign | None]], ..
         ),
         _shell,
     ),
+    ("zsh: ", Expression(rf"^zsh: {_ZSH_WORDS}"), _zsh),
+    ("] ", Expression(rf"^\[\d{{1,4}}\] {{1,4}}[+-]? {{0,4}}(?P<pid>\d{{1,10}}) {_ZSH_WORDS}"), _zsh),
     (
         "SIG",
         Expression(r"^(?P<signal>SIG[A-Z]{2,8}): (?P<what>[a-z ]{3,40})"),
@@ -191,13 +223,15 @@ _FORMS: tuple[tuple[str, Expression, Callable[[re.Match[str]], Sign | None]], ..
         ),
         _status,
     ),
-    ("xit code", Expression(r"\(Exit code: (?P<status>\d{18,20})\)"), _status),
+    ("xit code", Expression(r"\(Exit code: (?P<status>\d{18,20}|-?\d{1,10})\)"), _status),
+    ("-10737", Expression(r"(?<![\d.])(?P<status>-10737\d{5})(?![\d.])"), _named),
+    ("322122", Expression(r"(?<![\d.])(?P<status>322122\d{4})(?![\d.])"), _named),
+    ("-529697949", Expression(r"(?<![\d.])(?P<status>-529697949)(?![\d.])"), _named),
     (
         "access violation",
         Expression(r"exception: access violation (?:reading|writing|executing) 0x[0-9a-fA-F]{1,16}"),
         lambda m: Sign("signal", "0xc0000005", what="access violation"),
     ),
-    ("-10737", Expression(r"^\s{0,8}(?P<status>-10737\d{5})\s{0,8}$"), _bare),
     (
         "has crashed without additional",
         Expression(r"model has crashed without additional information\. \(Exit code: null\)"),
@@ -215,6 +249,16 @@ _FORMS: tuple[tuple[str, Expression, Callable[[re.Match[str]], Sign | None]], ..
             r" status=(?P<status>\S{1,24})"
         ),
         _systemd,
+    ),
+    (
+        "OOM killer",
+        Expression(r"(?P<unit>\S{1,200}\.service): A process of this unit has been killed by the OOM killer"),
+        _unit_oom,
+    ),
+    (
+        "oom-kill",
+        Expression(r"(?P<unit>\S{1,200}\.service): Failed with result 'oom-kill'"),
+        _unit_oom,
     ),
     (
         "core",

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stillruns.model.evidence import Ref, line_ref
+from stillruns.model.expression import Expression
 from stillruns.model.phase import Phase
 from stillruns.model.server_log import Ending, Frame
 from stillruns.normalise.crash import frames as frame_lines
@@ -44,15 +45,23 @@ class _Run:
 
 
 _DYING: tuple[tuple[str, tuple[str, ...], str | None], ...] = (
-    ("assert", ("ggml_abort",), None),
-    ("terminate", ("ggml_uncaught_exception", "std::terminate", "_ZSt9terminatev", "_ZSt10unexpectedv"), None),
+    ("assert", ("ggml_abort", "ggml_cuda_error"), None),
+    ("terminate", ("ggml_uncaught_exception", "std::terminate", "std::unexpected"), None),
     ("signal", ("__GI_abort", "abort", "rocblas_abort"), "SIGABRT"),
 )
 """Frames that stand in no living program: kind of ending, functions, signal."""
 
 
+_RAISED = Expression(r"^#\d{1,3} .{0,80}\bsigno(?:=signo@entry)?=6\b|__GI_raise \(sig=(?:sig@entry=)?6\)")
+_FROM = Expression(r"^\s{1,12}from (?P<module>\S{1,400})$")
+"""gdb breaks its lines: the library of a frame may stand on the next one."""
+
+
 def _told(run: _Run) -> Ending | None:
     """The end that a backtrace's own frames tell; without such a frame it may be of a program that lived."""
+    raised = next((i for i, text in enumerate(run.texts[:6]) if _RAISED.search(text)), None)
+    if raised is not None:
+        return Ending("signal", run.frames[raised].ref, run.texts[raised], signal="SIGABRT")
     for kind, names, signal in _DYING:
         for frame, text in zip(run.frames, run.texts, strict=True):
             if frame.function in names:
@@ -77,6 +86,8 @@ class Deaths:
         if frame is not None:
             self._frame(frame, number, text)
             return None
+        if self._runs and number == self._runs[-1].last + 1 and self._continued(number, text):
+            return None
         if self._runs and self._deaf and number > self._runs[-1].last + 3:
             self._deaf = False
         sign = signs.read(text)
@@ -97,6 +108,17 @@ class Deaths:
                 )
             )
         return sign
+
+    def _continued(self, number: int, text: str) -> bool:
+        """Whether the line is the rest of the frame above it."""
+        found = _FROM.match(text)
+        run = self._runs[-1]
+        if not text.startswith("      ") or not run.frames or self._deaf:
+            return False
+        if found and not run.frames[-1].module:
+            run.frames[-1] = replace(run.frames[-1], module=found["module"].rpartition("/")[2])
+        run.last = number
+        return True
 
     def add(self, ending: Ending) -> None:
         """An ending that the grammar itself recognised."""

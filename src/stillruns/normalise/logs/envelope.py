@@ -38,6 +38,11 @@ _STUDIO_TEXT = Expression(
 _NO_HOST = ("slot", "srv", "main", "llama", "common")
 """Beginnings of llama-server's own lines, which look like a host and a unit: `slot launch_slot_: id  0`."""
 _RING = Expression(r"\[ {0,6}(?P<at>\d{1,9}\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ")
+_BARE = Expression(
+    r" {0,20}(?=(?:i915|xe|amdgpu|nouveau) [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: |NVRM: )|"
+    r"(?=(?:Out of memory: |Memory cgroup out of memory: )Killed process \d)"
+)
+"""Lines of the kernel that were pasted without their time: no other line begins with a driver and a PCI address."""
 _KERNEL = Expression(r"kernel: (?:\[ {0,6}\d{1,9}\.\d{6}\] )?")
 
 KERNEL = "kernel"
@@ -58,6 +63,10 @@ class Opened(NamedTuple):
 def open_line(text: str) -> Opened:
     """The line without what the transport added. Never fails, in bounded time."""
     first = text[:1]
+    if first in " aixnNOM":
+        bare = _BARE.match(text)
+        if bare:
+            return Opened(text[bare.end() :], KERNEL, None, "", True)
     if text.startswith(("[drm ERROR :", "drmn0: ", "drmn1: ")):
         return Opened(text, KERNEL, None, "", True)  # FreeBSD's drm-kmod, as dmesg prints it
     if first == "[":

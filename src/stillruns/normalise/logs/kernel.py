@@ -40,7 +40,52 @@ _FORMS: tuple[tuple[KernelEventKind, str, Expression], ...] = (
     (
         _K.FENCE_TIMEOUT,
         "Fence expiration time out",
-        Expression(r"Fence expiration time out \S{1,60}?:(?P<process>[\w.-]{1,32})\[(?P<pid>\d{1,10})\]"),
+        Expression(
+            r"Fence expiration time out \S{1,60}?:"
+            r"(?:(?P<process>[\w.-]{1,32})\[(?P<pid>\d{1,10})\]|[0-9a-f]{1,8}!)"
+        ),
+    ),
+    (
+        _K.GPU_HANG,
+        "GPU HANG",
+        Expression(
+            r"GPU HANG: ecode (?P<what>[\w:]{1,40})"
+            r"(?:, in (?P<process>[\w.:/-]{1,32}) \[(?P<pid>\d{0,10}))?"
+        ),
+    ),
+    (
+        _K.GPU_HANG,
+        "due to GPU hang",
+        Expression(
+            r"\b(?P<process>[\w.:/-]{1,32})\[(?P<pid>\d{0,10})\w{0,10}\] "
+            r"(?P<what>context reset) due to GPU hang"
+        ),
+    ),
+    (
+        _K.GPU_HANG,
+        "imedout job",
+        Expression(
+            r"(?P<what>Timedout job): seqno=[^\n]{0,200}?flags=0x[0-9a-f]{1,8}"
+            r"(?: in (?P<process>[\w.:/-]{1,32})(?: \[(?P<pid>\d{1,10})\]))?"
+        ),
+    ),
+    (
+        _K.GPU_RESET,
+        "eset",
+        Expression(
+            r"(?P<what>Engine reset: engine_class=\w{1,8}|"
+            r"Resetting (?:chip|[a-z]{2,4}\d{1,2}) (?:for|after) .{1,60})"
+        ),
+    ),
+    (
+        _K.GPU_RESET,
+        "MES ",
+        Expression(r"(?P<what>MES might be in unrecoverable state)"),
+    ),
+    (
+        _K.XID,
+        "fallen off the bus",
+        Expression(r"(?P<what>fallen off the bus)"),
     ),
     (
         _K.FIRMWARE,
@@ -83,7 +128,13 @@ _FORMS: tuple[tuple[KernelEventKind, str, Expression], ...] = (
         ),
     ),
 )
-ANCHORS: tuple[str, ...] = (*dict.fromkeys(anchor for _, anchor, _ in _FORMS if len(anchor) > 6), "amdgpu", "NVRM")
+ANCHORS: tuple[str, ...] = (
+    *dict.fromkeys(anchor for _, anchor, _ in _FORMS if len(anchor) > 6),
+    "amdgpu",
+    "NVRM",
+    "i915",
+    "xe 0000",
+)
 """Every line of an event contains one of these (short anchors are covered by the drivers' names)."""
 
 _DEVICE = Expression(r"\b(?P<device>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b")

@@ -12,6 +12,9 @@ from stillruns.model.expression import Expression
 from stillruns.model.server_facts import Event, SeenDevice
 
 _MAX_DEVICES = 256
+_AMD = Expression(r"(?:AMD|Radeon|gfx[0-9a-f]{3,4}\b)")
+_RADV_TARGET = Expression(r"\(RADV (GFX\d{3,4})\)")
+"""RADV names chips by code name up to RDNA 2, and by their target from then on."""
 _VRAM = Expression(r", VRAM: (?P<total>\d{1,9}) MiB")
 _MTL = Expression(r"(?P<name>MTL\d{1,3}) \((?P<description>.+)\)$")
 
@@ -44,6 +47,8 @@ class SeenDevices:
     def cuda(self, event: Event) -> None:
         """`  Device 0: AMD Radeon RX Vega, gfx900:xnack- (0x900), ...` or `..., compute capability 6.1`"""
         target = event.fields["target"]
+        if _AMD.match(event.fields["description"]):
+            self.kind = "ROCm"  # the line above, which says so, may be missing; NVIDIA's names never begin like this
         if target.startswith("compute capability "):
             # ROCm builds of 2024 print the gfx version as a compute capability: no target can be read from that.
             target = (
@@ -57,7 +62,9 @@ class SeenDevices:
     def vulkan(self, event: Event) -> None:
         """`ggml_vulkan: 0 = AMD Radeon RX Vega (RADV VEGA10) (radv) | uma: 0 | ...`"""
         name = f"Vulkan{event.fields.get('index', '0')}"
-        self._add(SeenDevice(name, UNTOLD, event.fields["description"], event.ref))
+        printed = _RADV_TARGET.search(event.fields["description"])
+        target = printed[1].lower() if printed else None
+        self._add(SeenDevice(name, UNTOLD, event.fields["description"], event.ref, target=target))
 
     def listed(self, event: Event) -> None:
         """`  - Vulkan0 : NVIDIA H200 (143771 MiB, 143139 MiB free)`"""

@@ -8,9 +8,10 @@ from stillruns.model.backend import backend_of_device
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Event
 from stillruns.model.server_log import LoadedBackend
+from stillruns.normalise.crash import signs
 from stillruns.normalise.logs import ollama_devices, slog
 from stillruns.normalise.logs.ollama_requests import PATHS, Served, assign, seconds, times
-from stillruns.normalise.logs.ollama_runner import arguments
+from stillruns.normalise.logs.ollama_runner import arguments, built_for
 from stillruns.normalise.logs.ollama_state import MAX_REQUESTS, OllamaState
 
 _IDLE = {"listening", "idle", "request_end", "slots"}
@@ -73,7 +74,9 @@ def _discovery_failed(state: OllamaState, event: Event) -> None:
             event.ref,
         )
     else:
-        state.note("discovery", "a probe of the GPUs failed: devices that it was to find may be missing", event.ref)
+        sign = signs.read(event.text)
+        how = f"crashed with {sign.signal}" if sign is not None and sign.signal else "failed"
+        state.note("discovery", f"a probe of the GPUs {how}: devices that it was to find may be missing", event.ref)
 
 
 def _runner_start(state: OllamaState, event: Event) -> None:
@@ -101,6 +104,7 @@ def _runner_start(state: OllamaState, event: Event) -> None:
         # old runners were given the server's own estimate in place of what was asked, upstream's only what was asked
         layers = known.get("layers", "-1")
         load.ask(int(layers[:9]) if layers.isdecimal() else -1, event.ref)
+    load.built = built_for(command)
     state.child = load
     state.phases.mark(Phase.LOAD, event.ref)
 
@@ -110,6 +114,7 @@ def _runner_library(state: OllamaState, event: Event) -> None:
     if state.estimate:
         load.ask(state.estimate[0], state.estimate[2])
         state.estimate = None
+    load.built = built_for(event.fields["library"])
     state.child = load
 
 

@@ -24,7 +24,15 @@ def server_log(state: OllamaState, id: str, name: str) -> ServerLog:
     load = state.child
     if load is not None and not load.ready and not load.died and state.phases.spans and state.phases.current:
         span = state.phases.spans[-1]
-        state.deaths.cut(span.last, state.texts.get(span.last, ""), load, state.at, span.phase)
+        if load.headless and load.applied()[0] is not None:
+            # it shows where the layers went, which is why it was pasted; one that stops before may show a hang
+            state.note("excerpt", "begins and ends in mid load: a piece of a log, whose end says nothing", span.last)
+        else:
+            state.deaths.cut(span.last, state.texts.get(span.last, ""), load, state.at, span.phase)
+    if state.estimate and not state.loads:
+        # only the server's plan is in this log: what was asked is told all the same
+        planned = state.add_load(state.estimate[2], "llama runner")
+        planned.ask(state.estimate[0], state.estimate[2])
     for load in state.loads:
         load.llama.close()
     devices = ollama_devices.devices(state)

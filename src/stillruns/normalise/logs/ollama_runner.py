@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from stillruns.model.backend import Backend, backend_of_device
 from stillruns.model.evidence import Ref
+from stillruns.model.expression import Expression
 from stillruns.model.server_log import Layers, LogDevice, Runner
 from stillruns.normalise.logs.llama_cpp_state import State
 
@@ -28,6 +29,10 @@ _FLAGS = {
     "-np": "parallel",
     "--flash-attn": "flash_attention",
 }
+_BUILT_FOR = Expression(
+    r"[/\\](?P<kind>cpu|cuda|rocm|metal)(?:[_v][\w.]{0,20})?[/\\]{1,2}(?:ollama_llama_server|(?:lib)?ext_server)"
+)
+"""Ollama to 0.5 had one runner for each backend, in a folder of that name."""
 _SWITCHES = ("--flash-attn", "--ollama-engine", "--no-mmap", "--mlock", "--verbose")
 _PRINTED = {
     "context": "n_ctx",
@@ -40,6 +45,13 @@ _PRINTED = {
 SHOWN = ("context", "batch", "ubatch", "flash_attention", "threads", "parallel", "device_free", "device_bus")
 """Settings that a runner shows, by the names of model.server_log.Runner; `device_free` is the memory that the server
 saw free on the device before the load, `device_bus` the only device on the bus that it asked."""
+
+
+def built_for(path: str) -> Backend:
+    """The backend in the path of a runner (to 0.5) or of a library (to 0.1.31): `runners/cpu_avx2/...`. UNKNOWN for
+    every other path."""
+    found = _BUILT_FOR.search(path)
+    return Backend(found["kind"]) if found else Backend.UNKNOWN
 
 
 def arguments(command: str) -> dict[str, str]:
@@ -95,6 +107,10 @@ class Load:
     died_line: int = 0
     covered: int = 0
     alone: bool = False
+    headless: bool = False
+    """Its start lies before the log."""
+    built: Backend = Backend.UNKNOWN
+    """What its path says that it was built for."""
     waited: float | None = None
 
     def ask(self, layers: int, ref: Ref) -> None:
@@ -134,9 +150,10 @@ class Load:
         return None if self.offloaded or self.llama.load.offloaded else self.applied()[2]
 
     def backends(self) -> tuple[Backend, ...]:
-        """Where its weights went: by its buffer lines, else by the only GPU library that it loaded."""
+        """Where its weights went: by its buffer lines, else by the only GPU library that it loaded; before any line
+        tells, what the runner was built for."""
         applied = self.applied()[0]
-        if applied == 0:
+        if applied == 0 or self.built is Backend.CPU:
             return (Backend.CPU,)
         placed = [name for name, _ in self.weights]
         placed += [buffer.device for buffer in self.llama.load.buffers if buffer.purpose == "model"]
@@ -146,6 +163,8 @@ class Load:
         if placed:
             return (Backend.CPU,)
         loaded = {backend for backend, _ in self.libraries if backend not in (Backend.CPU, Backend.UNKNOWN)}
+        if applied is None and self.built is not Backend.UNKNOWN:
+            return (self.built,)
         return tuple(loaded) if applied and len(loaded) == 1 else ()
 
     def device(self) -> str | None:

@@ -140,6 +140,7 @@ class OllamaState:
     def implicit(self, event: Event) -> Load:
         """A runner whose start lies before the log."""
         load = self.add_load(event.ref, "ollama engine" if "source=" in event.text else "llama runner")
+        load.headless = True
         self.child = load
         return load
 

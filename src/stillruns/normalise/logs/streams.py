@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from stillruns.model.backend import Runtime
+from stillruns.model.expression import Expression
 from stillruns.model.kernel_log import KernelEvent
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.server_log import LogLine, Note, ServerLog
@@ -50,6 +51,8 @@ _LLAMA_START = re.compile(
 )
 OURS = re.compile(r"llama|vllm|ggml|koboldcpp", re.IGNORECASE)
 """Names of units, containers and processes that may be a model server."""
+_SPOKEN = Expression(r"\bggml_|\bllama_|/ggml\b|/ggml-")
+"""Errors that only ggml and llama.cpp print."""
 _CHILD = 'msg="starting llama-server"'
 
 RUNTIMES: tuple[Runtime, ...] = (Runtime.OLLAMA, Runtime.VLLM, Runtime.LLAMA_CPP)
@@ -248,7 +251,8 @@ def _empty(server: ServerLog) -> bool:
     if server.runtime in (Runtime.LLAMA_CPP, Runtime.OLLAMA):
         return False  # it spoke in its own words
     if server.name and server.runtime is Runtime.UNKNOWN and not OURS.search(server.name):
-        return not (server.runners or server.devices or server.phases or server.backends_loaded)
+        spoke = any(_SPOKEN.search(trouble.text) for trouble in server.troubles)
+        return not (spoke or server.runners or server.devices or server.phases or server.backends_loaded)
     return not (
         server.runners
         or server.requests
