@@ -114,6 +114,28 @@ def test_thresholds() -> None:
         assert seen.max_logprob_difference == pytest.approx(shift)
 
 
+@pytest.mark.parametrize(("weights", "expected"), [("Q4_0", "suspicious"), ("Q8_0", "wrong"), ("F16", "wrong")])
+def test_coarse_weights_are_not_called_wrong(weights: str, expected: str) -> None:
+    """0.709 nats, as a healthy card computed a 4-bit model: no rounding of F16, but no proof of damage in 4 bits; and
+    the sentence names what would tell."""
+    tokens = [1, 2, 3, 4]
+    seen = compare(with_probs(tokens, 0.709), with_probs(tokens), Floor(0.106, 0.08, 0.3, 32), weights)
+    assert seen.verdict.value == expected
+    assert ("F16 twin" in seen.why) is (weights == "Q4_0")
+
+
+@pytest.mark.parametrize("weights", ["Q4_0", "F16"])
+def test_damage_stays_wrong_with_any_weights(weights: str) -> None:
+    """Lists of best tokens that share nothing are wrong however coarse the weights are."""
+    ours, theirs = [1, 2, 3, 4], [91, 92, 93, 94]
+    a, b = (
+        answered(ids, probs=tuple(TokenProb(i, -1.0, tuple((10 * i + k, -1.0 - k) for k in range(5))) for i in ids))
+        for ids in (ours, theirs)
+    )
+    seen = compare(a, b, None, weights)
+    assert seen.verdict is OutputVerdict.WRONG, seen.why
+
+
 def test_without_logprobs() -> None:
     """Tokens alone: equal is the same; different is rounding only where the reference was nearly undecided."""
     sure = with_probs([1, 2, 3])

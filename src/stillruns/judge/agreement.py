@@ -33,6 +33,11 @@ FACTOR_BROKEN = 3.0
 LEAST_BROKEN = 0.6
 """Beyond 0.6 nats, and three times the floor, the answer is wrong."""
 
+_FINE = ("", "F32", "F16", "BF16", "Q8_0")
+"""Types of weights (empty: not told) with which no healthy path came near LEAST_BROKEN. With coarser ones a healthy
+card did: qwen35 in Q4_0 wholly on CUDA lay 0.71 nats from the CPU while its F16 twin lay within the floor
+(docs/lab/h200.md), and a corrupted Q8_0 began at 0.71; so there a distance alone is never `wrong`."""
+
 _ROUNDING = 1e-3
 """A log-probability is at most 0; a server's arithmetic may end this little above."""
 _NO_PROBABILITY = -1e30
@@ -107,10 +112,11 @@ def unknown(why: str) -> Agreement:
     return Agreement(OutputVerdict.UNKNOWN, 0, None, None, None, None, why)
 
 
-def compare(answered: Answered, reference: Answered, floor: Floor | None) -> Agreement:
+def compare(answered: Answered, reference: Answered, floor: Floor | None, weights: str = "") -> Agreement:
     """How `answered` agrees with the reference's answer to the same question.
 
     `floor` is the measured rounding floor, or None where there is none: then as much is tolerated as ever is.
+    `weights` is the type of the model's weights as its file says it (`Q4_0`), empty where that is not known.
     """
     where = first_nan(answered)
     if where is not None:
@@ -124,7 +130,7 @@ def compare(answered: Answered, reference: Answered, floor: Floor | None) -> Agr
     if not answered.tokens or not reference.tokens:
         return _by_text(answered, reference)
     seen = _compare(answered, reference)
-    verdict, why = _decide(seen, floor)
+    verdict, why = _decide(seen, floor, weights)
     rounding = verdict in (OutputVerdict.SAME, OutputVerdict.FLOOR_OK)
     if one_token(answered) and not one_token(reference) and not (rounding and seen.worst_token is not None):
         verdict = OutputVerdict.WRONG
@@ -145,7 +151,7 @@ def broken(floor: Floor | None) -> float:
     return max(LEAST_BROKEN, FACTOR_BROKEN * (_level(floor) or 0.0))
 
 
-def _decide(seen: _Comparison, floor: Floor | None) -> tuple[OutputVerdict, str]:
+def _decide(seen: _Comparison, floor: Floor | None, weights: str) -> tuple[OutputVerdict, str]:
     """The verdict on a shared prefix, and one sentence."""
     at = "no divergence" if seen.divergence is None else f"first divergence at token {seen.divergence}"
     if seen.disjoint is not None:
@@ -156,6 +162,9 @@ def _decide(seen: _Comparison, floor: Floor | None) -> tuple[OutputVerdict, str]
         return OutputVerdict.SAME, "same tokens, same log-probabilities"
     limit, end = tolerated(floor), broken(floor)
     measured = f"{seen.worst_token:.3f} nats at the worst token"
+    if seen.worst_token > end and weights not in _FINE:
+        why = f"{at}, {measured}: more than rounding explains (limit {limit:.3f}), unless it is that of {weights}"
+        return OutputVerdict.SUSPICIOUS, f"{why}: only its F16 twin would tell"
     if seen.worst_token > end:
         return OutputVerdict.WRONG, f"{at}, {measured}: no rounding (limit {end:.3f})"
     if seen.worst_token > limit:

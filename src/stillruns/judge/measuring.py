@@ -111,6 +111,9 @@ def _factor(name: str, members: list[ObservedCell], group: Group) -> Value:
         return point(float(value)) if _numeric(value) else nothing(_open(group, members, f"{name} is {value}"))
     if name == "backend":
         return Text(frozenset({value, members[0].side}))
+    if name == "model":
+        given = {c.model for c in members}
+        return Text(frozenset({value, *given} if len(given) == 1 and "" not in given else {value}))
     return Text(frozenset({value}))
 
 
@@ -159,7 +162,7 @@ def _measure(name: str, members: list[ObservedCell], group: Group) -> Value:
     if name in TIMES:
         return _times(name, applied, gone, group, members)
     if name in ("outcome", "phase", "component", "divergence"):
-        return Names(_names(name, applied), gone, side)
+        return Names(_names(name, applied, members), gone, side)
     number = {
         "passed": sum(t.passed for t in applied),
         "failed": sum(_failed(t) for t in applied),
@@ -193,8 +196,10 @@ def speeds(members: Iterable[ObservedCell]) -> list[float]:
     return [t.tokens_per_second for t in ended if t.tokens_per_second is not None]
 
 
-def _names(name: str, applied: list[ObservedTrial]) -> dict[str, int]:
+def _names(name: str, applied: list[ObservedTrial], members: list[ObservedCell]) -> dict[str, int]:
     seen: Counter[str] = Counter()
+    if name == "divergence" and applied:
+        seen.update(c.checked for c in members if c.checked is not None)
     for trial in applied:
         if name == "outcome":
             seen[trial.outcome] += 1

@@ -31,21 +31,22 @@ def trial(
     reference: Answered | None = None,
     floor: Floor | None = None,
     others: Sequence[tuple[Exchange, Answered]] = (),
+    weights: str = "",
 ) -> TrialVerdict:
     """Judge a trial from its record and from what was read out of its evidence.
 
     `reference` is the reference's answer to the same question and `floor` the measured rounding; None where there is
     none (yet): then the output is unknown, and may be judged again later. `others` are the answers to the trial's
-    other requests: the worst of all is the trial's.
+    other requests: the worst of all is the trial's. `weights` is the type of the model's weights, empty if not known.
     """
     proof, placement = applied.judge(condition, engine, facts, record)
     ended = outcome.judge(record, facts, answered)
     every = list(others)
     if record.exchange is not None and isinstance(answered, Answered):
         every.append((record.exchange, answered))
-    output = _output(condition, ended, answered, reference, floor)
+    output = _output(condition, ended, answered, reference, floor, weights)
     for _, other in others if output is not None else ():
-        output = _worse(output, _output(condition, ended, other, reference, floor))
+        output = _worse(output, _output(condition, ended, other, reference, floor, weights))
     if ended.kind is OutcomeKind.OK and output is not None and output.verdict is OutputVerdict.WRONG:
         ended = _wrong(ended, output, answered)
     return TrialVerdict(
@@ -69,6 +70,7 @@ def _output(
     answered: Answered | Absence,
     reference: Answered | None,
     floor: Floor | None,
+    weights: str,
 ) -> Agreement | None:
     """None where the trial failed otherwise: half an answer is not compared."""
     if ended.kind not in (OutcomeKind.OK, OutcomeKind.WRONG_OUTPUT):
@@ -81,7 +83,7 @@ def _output(
         return agreement.reference(answered)
     if reference is None:
         return agreement.unknown("there is no answer of a reference to compare with")
-    return agreement.compare(answered, reference, floor)
+    return agreement.compare(answered, reference, floor, weights)
 
 
 def _wrong(ended: Outcome, output: Agreement, answered: Answered | Absence) -> Outcome:

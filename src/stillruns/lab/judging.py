@@ -134,6 +134,7 @@ class Judged:
             self.answers.get(compared.id) if compared else None,
             self.floor(plan),
             read.others,
+            read.weights,
         )
         judged = dataclasses.replace(judged, cell=cell)
         self.met[record.trial] = observing.met(self.store, record)
@@ -264,7 +265,10 @@ def observed(start: Opening, judged: Judged) -> tuple[ObservedCell, ...]:
         drivers=_drivers(host, judged),
     )
     engines_of = {p.condition.backend_id: e for p in start.plans if (e := _engine_of(start, p)) is not None}
-    return observing.cells(start.plans, judged.verdicts, judged.met, engines_of, where, judged.run)
+    found = observing.cells(start.plans, judged.verdicts, judged.met, engines_of, where, judged.run)
+    checks, _ = distributions.judge(start.plans, judged.checked, judged.answers, _ground(start, judged.run))
+    verdicts = {check.cell: check.verdict.value for check in checks}
+    return tuple(dataclasses.replace(cell, checked=verdicts.get(cell.id)) for cell in found)
 
 
 def _drivers(host: object, judged: Judged) -> dict[str, str] | None:

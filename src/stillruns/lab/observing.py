@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from stillruns.judge import answers as heard
 from stillruns.judge import counting, drivers
 from stillruns.model.absence import Absence
+from stillruns.model.agreement import WORST_FIRST
 from stillruns.model.backend import Backend
 from stillruns.model.cell_plan import CellPlan
 from stillruns.model.condition import Condition
@@ -100,9 +101,15 @@ def merged(cells: Sequence[ObservedCell]) -> tuple[ObservedCell, ...]:
             fixed=all(c.fixed for c in same if c.applied),
             randomised=None if any(c.randomised is None for c in same) else all(c.randomised for c in same),
             shows_asked=all(c.shows_asked for c in same),
+            checked=_worst(c.checked for c in same),
         )
         for same in groups.values()
     )
+
+
+def _worst(verdicts: Iterable[str | None]) -> str | None:
+    known = {v for v in verdicts if v is not None}
+    return next((v.value for v in WORST_FIRST if v.value in known), None)
 
 
 def quantisation(name: str) -> str | None:
@@ -144,6 +151,7 @@ def _cell(
         randomised=True,
         args=condition.args,
         axes=dict(condition.axes),
+        model=str(condition.axes.get("model", "")) or where.model,
     )
 
 

@@ -19,6 +19,7 @@ from stillruns.model.server_facts import ServerFacts
 from stillruns.model.trial import TrialRecord
 from stillruns.normalise import answer
 from stillruns.normalise.logs import llama_cpp
+from stillruns.normalise.logs import ollama_model as model_line
 from stillruns.normalise.logs.reader import lines, visible
 from stillruns.store.store import Store
 
@@ -35,6 +36,8 @@ class Reading:
     faults: tuple[str, ...] = ()
     others: tuple[tuple[Exchange, Answered], ...] = ()
     """The answers to the trial's other requests, in their order."""
+    weights: str = ""
+    """The type of the model's weights as the server's log tells it (`Q4_0`); empty where it does not."""
 
 
 def read(store: Store, record: TrialRecord) -> Reading:
@@ -43,7 +46,9 @@ def read(store: Store, record: TrialRecord) -> Reading:
     facts = _guarded(lambda: _facts(store, record), "the server's log", faults)
     answered = _guarded(lambda: _answer(store, record), "the answer", faults)
     others = _guarded(lambda: _others(store, record), "the other answers", faults)
-    return Reading(record, facts, answered, tuple(faults), () if isinstance(others, Absence) else others)
+    weights = _guarded(lambda: _weights(store, record), "the type of the weights", faults)
+    every = () if isinstance(others, Absence) else others
+    return Reading(record, facts, answered, tuple(faults), every, "" if isinstance(weights, Absence) else weights)
 
 
 def log_of(record: TrialRecord) -> Evidence | None:
@@ -64,6 +69,15 @@ def _facts(store: Store, record: TrialRecord) -> ServerFacts | Absence:
     before = record.log_lines_before
     recent = tuple(t for t in facts.troubles if (parse_ref(t.ref)[1] or 0) > before)
     return replace(facts, troubles=recent) if before else facts
+
+
+def _weights(store: Store, record: TrialRecord) -> str | Absence:
+    """Of the last model that was loaded; only where there is an answer to compare."""
+    log = log_of(record)
+    if log is None or record.exchange is None:
+        return Absence(AbsenceReason.NOT_COLLECTED, "no log of this server, or no request")
+    found = model_line.file_types(store.read_blob(log.sha256))
+    return found[-1][1] if found else ""
 
 
 def _answer(store: Store, record: TrialRecord) -> Answered | Absence:

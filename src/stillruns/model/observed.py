@@ -85,6 +85,10 @@ class ObservedCell:
     axes: dict[str, str | int | float | bool] = field(default_factory=dict)
     shows_asked: bool = True
     """False where `layers` is the number seen on the device, since no line shows what was asked."""
+    model: str = ""
+    """The model as the spec names it; the factor `model` leaves the type of its weights out. Empty if not known."""
+    checked: str | None = None
+    """The verdict of its check (teacher forcing, on the F16 twin where there is one); None where there was none."""
 
     @property
     def applied(self) -> tuple[ObservedTrial, ...]:
