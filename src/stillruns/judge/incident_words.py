@@ -54,7 +54,9 @@ def explain(
     remark: str,
 ) -> str:
     """The sentences. They repeat only what the incident's fields say."""
-    who = "A runner of Ollama" if server.runtime.value == "ollama" else (server.program or "The program")
+    who = server.program or "The program"
+    if server.runtime.value == "ollama":
+        who = "Ollama" if phase is Phase.INIT and runner is None else "A runner of Ollama"
     if outcome is None:
         where = _PHASES.get(phase, "")
         if phase is Phase.DISCOVER:
