@@ -29,8 +29,8 @@ class GrammarRule(msgspec.Struct, frozen=True):
 
 class CrashPattern(msgspec.Struct, frozen=True):
     """A line that explains a failure. Higher `rank` explains more; `origin` is `real` or `composed` (a pattern whose
-    only golden log was composed never says `high`). `explanation` and `next_step` are plain sentences. `phase` is what
-    the line tells by itself; `phase_alone` is the phase where no line before it told one."""
+    only golden log was composed never says `high`). `explanation` and `next_step` are plain sentences. `phase` is
+    what the line tells by itself; `phase_alone` is the phase where no line before it told one."""
 
     id: str
     regex: str

@@ -70,8 +70,8 @@ def _devices(raw: bytes) -> tuple[Device, ...] | Absence:
 def _telling(lines: list[str]) -> str:
     """The first line that names a trouble, else the first that says anything, in quotes; at most 200 characters."""
     said = [line.strip() for line in lines if line.strip()]
-    first = next((line for line in said if _TROUBLE.search(line)), said[0])
-    return f"'{visible(first[:200])}'"
+    first = next((line for line in (*said, "") if _TROUBLE.search(line)), said[0] if said else "")
+    return f"'{visible(first[:200])}'" if first else "blanks"
 
 
 def _listed(lines: list[str]) -> list[Device]:
