@@ -289,3 +289,13 @@ def test_a_load_that_hangs_did_not_hang_in_teardown() -> None:
     )
     late = record(ready_at=None, exchange=None, timed_out="load", stop_sent_at=40.0)
     assert judge(late, log, NO_ANSWER).phase is Phase.LOAD
+
+
+def test_an_exit_says_why_where_the_log_does() -> None:
+    """An exit status tells nothing: the deciding line is quoted, and its phase counts where no line told one."""
+    line = "llama-server: error while loading shared libraries: libcudart.so.13: cannot open shared object file"
+    why = trouble(OutcomeKind.ERROR, Phase.INIT, rank=78, text=line, components=(Component.CONFIGURATION,))
+    silent = facts(troubles=(why,), phases=(), last_phase=Phase.UNKNOWN, model_loaded=None)
+    seen = judge(record(**EARLY, end=end(exit_status=127, stopped_by_us=None)), silent, NO_ANSWER)
+    assert seen.detail == f"exit status 127 in init: {line}"
+    assert (seen.kind, seen.phase, seen.components) == (OutcomeKind.ERROR, Phase.INIT, (Component.CONFIGURATION,))

@@ -124,3 +124,11 @@ def test_any_bytes(data: bytes) -> None:
     """Any bytes in any place are read or named."""
     engine.read(data, data, data, data)
     engine.read(b"-x, --yy " + data, b"Available devices:\n" + data, b"version: " + data, b"system_info: " + data)
+
+
+def test_devices_that_cannot_be_listed_say_why() -> None:
+    """A program that the loader refuses prints no list; its own words are the reason, the first about a trouble."""
+    refused = b"note: x\nllama-server: /lib/libc.so.6: version `GLIBC_2.38' not found (required by llama-server)\n"
+    found = engine.read(b"", refused, b"", b"")
+    assert isinstance(found.devices, Absence)
+    assert "'llama-server: /lib/libc.so.6: version `GLIBC_2.38' not found" in found.devices.detail

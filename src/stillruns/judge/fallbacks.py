@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from stillruns.judge.incident_group import Group, line_of
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.phase import Phase
-from stillruns.model.server_facts import Trouble
 from stillruns.model.server_log import Ending, ServerLog
 
 IGNORED = ("no-usable-gpu",)
@@ -21,13 +18,16 @@ def only_ignored(group: Group) -> bool:
     return bool(group.troubles) and all(t.pattern in IGNORED for t in group.troubles)
 
 
-def quiet(server: ServerLog, survived: list[Group]) -> tuple[list[Group], list[Group]]:
-    """(incidents, survived) of a server without a death: it may have fallen back to the CPU, and then what the probe
-    said before is the reason; or its log ends in mid work."""
-    lost = ending(server) or unfinished(server)
+def quiet(server: ServerLog, found: list[Group], survived: list[Group]) -> tuple[list[Group], list[Group]]:
+    """(incidents, survived), where nothing died but a probe: the server may have fallen back to the CPU, and then
+    what the probe said before is the reason; or its log ends in mid work."""
+    lost = ending(server)
+    said = [] if lost is None else [g for g in (*found, *survived) if _probes(g, lost[0])]
+    if any(g not in said for g in found):
+        return found, survived
+    lost = lost or unfinished(server)
     if lost is not None:
         group = Group(lost=lost[1])
-        said = [g for g in survived if _probes(g.troubles, lost[0])]
         for trouble in (t for g in said for t in g.troubles):
             group.add(line_of(trouble.ref), trouble)
         group.add(line_of(lost[0].ref), lost[0])
@@ -43,10 +43,10 @@ def quiet(server: ServerLog, survived: list[Group]) -> tuple[list[Group], list[G
     return [], survived
 
 
-def _probes(troubles: Sequence[Trouble], end: Ending) -> bool:
+def _probes(group: Group, end: Ending) -> bool:
     """Whether these lines are the failed probe's own."""
-    early = all(t.phase is Phase.DISCOVER and line_of(t.ref) <= line_of(end.ref) for t in troubles)
-    return bool(troubles) and early
+    early = all(t.phase is Phase.DISCOVER and line_of(t.ref) <= line_of(end.ref) for t in group.troubles)
+    return bool(group.troubles) and not group.endings and early
 
 
 def unfinished(server: ServerLog) -> tuple[Ending, Backend] | None:

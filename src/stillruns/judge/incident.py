@@ -14,7 +14,7 @@ import msgspec
 from stillruns.judge import fallbacks, incident_fields, incident_twins, incident_words, known_faults
 from stillruns.judge.incident_group import Group, Index, groups, line_of, runner_of
 from stillruns.judge.incident_kernel import leftover, of_group
-from stillruns.judge.kernel_incident import kernel_backend, kernel_only
+from stillruns.judge.kernel_incident import kernel_backend, kernel_only, remarks
 from stillruns.judge.signature import signature, telling
 from stillruns.judge.stack_phase import first_computation
 from stillruns.judge.stack_phase import phase as stack_phase
@@ -66,8 +66,7 @@ def judge(
     alone = len(servers) <= 1
     for server in servers:
         found, survived = groups(server, known.patterns)
-        if not found:
-            found, survived = fallbacks.quiet(server, survived)
+        found, survived = fallbacks.quiet(server, found, survived)
         index = Index(server)
         for group in found:
             source = _source(group)
@@ -80,6 +79,7 @@ def judge(
     notes += twins
     for run in leftover(events, used, not servers):
         incidents.append(kernel_only(run))
+    notes += remarks(events)
     return tuple(incidents), tuple(notes)
 
 
@@ -117,7 +117,7 @@ def _incident(
     key = _key(group, top, kernel)
     sign = signature(signal or _implied(group), frames, key.text if key else "")
     killed = outcome is OutcomeKind.OOM and any(e.kind is KernelEventKind.OOM_KILL for e in kernel)
-    why, advice = incident_words.said(pattern if top and top.rank >= 40 else None, killed)
+    why, advice = incident_words.said(pattern if top and top.rank >= 40 else None, killed, bool(frames))
     explanation = incident_words.explain(server, outcome, signal, phase, on, device, target, runner, why, remark)
     return Incident(
         server=server.id,

@@ -40,6 +40,7 @@ _NEXT = {
     OutcomeKind.HANG: f"{_KERNEL}, and see where it waits with gdb -p.",
     OutcomeKind.WRONG_OUTPUT: "Compare with the CPU's answer at temperature 0; with several GPUs, try one.",
 }
+_EXPLAINS = 60
 _NO_CAUSE = "No line of this log says why."
 _KILLED = (
     "The kernel's out-of-memory killer ended it: the machine's memory or its container's limit was used up, not the "
@@ -48,11 +49,15 @@ _KILLED = (
 )
 
 
-def said(pattern: CrashPattern | None, killed: bool) -> tuple[str, str]:
+def said(pattern: CrashPattern | None, killed: bool, traced: bool) -> tuple[str, str]:
     """(why, what to try) that the cause tells: the kernel's kill, else the deciding pattern; empty for none."""
     if killed:
         return _KILLED
-    return (pattern.explanation, pattern.next_step) if pattern is not None else ("", "")
+    if pattern is None:
+        return "", ""
+    if traced and pattern.rank < _EXPLAINS:
+        return pattern.explanation, ""  # it asks for the backtrace that is there
+    return pattern.explanation, pattern.next_step
 
 
 def explain(

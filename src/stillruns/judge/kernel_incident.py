@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from stillruns.judge import incident_fields
 from stillruns.judge.signature import signature
 from stillruns.model.autopsy import Confidence, Excerpt, Incident
@@ -10,6 +12,7 @@ from stillruns.model.component import Component
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.phase import Phase
+from stillruns.model.server_log import Note
 
 
 def kernel_backend(on: Backend, kernel: tuple[KernelEvent, ...]) -> Backend:
@@ -81,3 +84,24 @@ def kernel_only(run: list[KernelEvent]) -> Incident:
         next_step="Give the server's own log of the same time besides.",
         why_unknown=(("phase", "the kernel's log does not tell a server's phase"),),
     )
+
+
+_REMARKS = {
+    KernelEventKind.FIRMWARE: "the kernel could not load a firmware file ({what}): some are optional, but without "
+    "one that the card needs the driver does not start it; see stillruns check",
+    KernelEventKind.ATOMICS: "the kernel finds no PCIe atomics on the way to a device ({what}): ROCm may not use it "
+    "there, Vulkan does not need them; see stillruns check",
+}
+"""Lines of the kernel that are no death, and that may be why a GPU is missing."""
+
+
+def remarks(events: Iterable[KernelEvent]) -> list[Note]:
+    """One note for each file that was not loaded and for each thing that the PCIe path lacks."""
+    found: dict[tuple[KernelEventKind, str], list[KernelEvent]] = {}
+    for event in events:
+        if event.kind in _REMARKS:
+            found.setdefault((event.kind, event.what or event.text[:120]), []).append(event)
+    return [
+        Note("kernel", _REMARKS[kind].format(what=what), tuple(e.ref for e in seen[:5]))
+        for (kind, what), seen in list(found.items())[:20]
+    ]

@@ -21,12 +21,16 @@ _NO_LOG = (
 )
 
 
+def _kernel_told(found: Autopsy) -> bool:
+    return any(note.kind == "kernel" for note in found.warnings)
+
+
 def text(found: Autopsy) -> str:
     """The whole report; excerpts were made visible when they were read."""
     parts = [_sources(found)]
     parts += [_incident(number, incident) for number, incident in enumerate(found.incidents, 1)]
     if not found.incidents:
-        parts.append(_NONE if found.servers else _wrap(_NO_LOG, 2))
+        parts.append(_NONE if found.servers or _kernel_told(found) else _wrap(_NO_LOG, 2))
     parts += [_server(server) for server in found.servers]
     if found.warnings:
         shown = [f"  {n.kind}: {n.text}" + _refs(n.refs) for n in found.warnings[:30]]

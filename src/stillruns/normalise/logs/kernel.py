@@ -94,9 +94,9 @@ _FORMS: tuple[tuple[KernelEventKind, str, Expression], ...] = (
     ),
     (
         _K.ATOMICS,
-        "tomics",
+        "tomic",
         Expression(
-            r"(?P<what>PCI rejects atomics|PCIe atomics? (?:ops )?(?:is |are )?not supported|"
+            r"(?P<what>PCI rejects atomics|PCI[Ee] atomics? (?:ops )?(?:is |are )?not supported|"
             r"skipped device \S{1,20} PCI rejects atomics)"
         ),
     ),
