@@ -43,8 +43,8 @@ def main() -> None:
 def page(text: str, made: dict[str, str]) -> str:
     """The page with each `<!-- generated: NAME -->` block replaced."""
     for name, body in made.items():
-        block = re.compile(rf"(<!-- generated: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        text = block.sub(lambda found, body=body: f"{found[1]}{body}{found[2]}", text)
+        head, _, rest = text.partition(f"<!-- generated: {name} -->\n")
+        text = f"{head}<!-- generated: {name} -->\n{body}<!-- end -->{rest.partition('<!-- end -->')[2]}"
     return text
 
 
