@@ -153,7 +153,7 @@ class State:
                 rank=pattern.rank,
                 ref=ref,
                 text=text,
-                phase=pattern.phase or self.phase(),
+                phase=pattern.place(self.phase()),
                 device=device,
             )
         )

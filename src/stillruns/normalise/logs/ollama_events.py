@@ -260,7 +260,10 @@ def _eof(state: OllamaState, event: Event) -> None:
 
 
 def _terminated(state: OllamaState, event: Event) -> None:
-    state.deaths.terminated(event.ref, event.text, event.fields["error"], state.latest(), state.at, state.phase())
+    phase = state.phase()
+    if phase is Phase.UNKNOWN and "error loading llama server" in event.text:
+        phase = Phase.LOAD  # the scheduler says so while it waits for the runner to be ready
+    state.deaths.terminated(event.ref, event.text, event.fields["error"], state.latest(), state.at, phase)
 
 
 def _load_timeout(state: OllamaState, event: Event) -> None:
