@@ -7,6 +7,7 @@ overlap, speeds by their intervals. Trials of different cells make a contrast, a
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 from stillruns.judge import blocks, exact, measuring, throughput
@@ -18,6 +19,9 @@ from stillruns.model.observed import ObservedCell
 
 ERROR = contrasts.ERROR
 
+ALIKE = 0.5
+"""Shares of failures that differ by as much are a difference, however few the trials."""
+
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
 
@@ -26,10 +30,26 @@ def numbers(ledger: Ledger, op: str, left: Number, right: Number) -> Truth:
     sides = list(dict.fromkeys([*left.sides, *right.sides]))
     if len(sides) == 2 and not sides[0] & sides[1]:
         return _contrast(ledger, op, left, right, sides[0], sides[1])
+    if len(sides) > 2:
+        return _several(ledger, op, left, right, sides)
     for number, other, turned in ((left, right, op), (right, left, _TURNED[op])):
         if number.basis is not None and not other.sides and other.low == other.high:
             ledger.bounds[(number.basis, turned, other.low)] = order(turned, number, other)
     return ordered(op, left, right)
+
+
+def _several(ledger: Ledger, op: str, left: Number, right: Number, sides: Sequence[Cells]) -> Truth:
+    """Numbers that were made of more than two groups of cells: every two of them must make a clean contrast."""
+    found = ordered(op, left, right)
+    for a, b in itertools.combinations(sides, 2):
+        if not ledger.strict or found.value is None or a & b:
+            continue
+        if (a, b) not in ledger.compared:
+            kept = ([ledger.cells[i] for i in sorted(side)] for side in (a, b))
+            ledger.compared[(a, b)] = _look(ledger, a, b, (next(kept), next(kept)), "", speeds=False)
+        if ledger.compared[(a, b)].seen.status != "clean":
+            return _unclean(ledger, a, b)
+    return found
 
 
 def ordered(op: str, left: Number, right: Number) -> Truth:
@@ -66,14 +86,46 @@ def _contrast(ledger: Ledger, op: str, left: Number, right: Number, a: Cells, b:
         speeds = left.basis is None and right.basis is None
         ledger.compared[(a, b)] = _look(ledger, a, b, (kept_a, kept_b) if on else (ours, theirs), on, speeds=speeds)
     seen = ledger.compared[(a, b)].seen
-    names = (measuring.label(Group(a), ledger.cells), measuring.label(Group(b), ledger.cells))
     hopeless = len(seen.free) > 1  # more trials of these sides would not tell which factor it is
     if not ledger.strict or seen.status == "clean" or (found.value is None and not hopeless):
         return found
+    return _unclean(ledger, a, b)
+
+
+def _unclean(ledger: Ledger, a: Cells, b: Cells) -> Truth:
+    """Open, for the factors in which two sides differ or may differ."""
+    seen = ledger.compared[(a, b)].seen
+    names = (measuring.label(Group(a), ledger.cells), measuring.label(Group(b), ledger.cells))
     kind = GapKind.CONFOUNDED if seen.status == "confounded" else GapKind.UNMEASURED
     missing = [f"{name} is not known" for name in seen.unknown]
     text = f"{names[0]} and {names[1]}: {'; '.join([*seen.sentences(), *missing])}"
     return Truth(None, frozenset({Gap(kind, text, a | b)}))
+
+
+def together(ledger: Ledger, a: Cells, b: Cells) -> Truth:
+    """Two statements that both hold, each about cells of its own (`this one fails and that one works`): true, and in
+    strict mode open where the trials of these sides differ and the contrast is not clean. No comparison is written
+    there, and it is one."""
+    ours, theirs = [ledger.cells[i] for i in sorted(a)], [ledger.cells[i] for i in sorted(b)]
+    if not ledger.strict or not _unlike(ours, theirs):
+        return Truth(True)
+    if (a, b) not in ledger.compared:
+        kept_a, kept_b, on = contrasts.common(ours, theirs)
+        ledger.compared[(a, b)] = _look(ledger, a, b, (kept_a, kept_b), on, speeds=False)
+    return Truth(True) if ledger.compared[(a, b)].seen.status == "clean" else _unclean(ledger, a, b)
+
+
+def _unlike(ours: Sequence[ObservedCell], theirs: Sequence[ObservedCell]) -> bool:
+    """Whether two sides fail, crash or compute so differently that to name both is to compare them."""
+    for what in ("rate", "crash_rate"):
+        a, b = (measuring.basis_of(what, side, frozenset()) for side in (ours, theirs))
+        if not a.n or not b.n:
+            return False
+        if abs(a.failures / a.n - b.failures / b.n) >= ALIKE:
+            return True
+        if exact.compare(a.failures, a.n, b.failures, b.n)[0] < ERROR:
+            return True
+    return contrasts.apart(measuring.speeds(ours), measuring.speeds(theirs)) is not None
 
 
 def _look(

@@ -94,19 +94,23 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How often each name was seen among applied trials."""
+    """How often each name was seen among applied trials. `hidden` is why there may be names that were not seen."""
 
     counts: dict[str, int]
     gaps: Gaps = NO_GAPS
     sides: tuple[Cells, ...] = ()
+    hidden: Gaps = NO_GAPS
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One cell, or a pool of them. `gaps` say which cells might belong to it too."""
+    """One cell, or a pool of them. `maybe` are cells that might belong to it too, `gaps` why. `chosen` tells that its
+    cells were picked by what their trials showed: their rate is no test of it."""
 
     cells: Cells
     gaps: Gaps = NO_GAPS
+    maybe: Cells = NOBODY
+    chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
