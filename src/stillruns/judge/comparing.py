@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Sequence
 
 from stillruns.judge import blocks, exact, measuring, throughput
@@ -35,7 +36,21 @@ def numbers(ledger: Ledger, op: str, left: Number, right: Number) -> Truth:
     for number, other, turned in ((left, right, op), (right, left, _TURNED[op])):
         if number.basis is not None and not other.sides and other.low == other.high:
             ledger.bounds[(number.basis, turned, other.low)] = order(turned, number, other)
+    if (left.speed or right.speed) and len(sides) == 1:
+        return _speed(ledger, op, left, right, sides[0])
     return ordered(op, left, right)
+
+
+def _speed(ledger: Ledger, op: str, left: Number, right: Number, side: Cells) -> Truth:
+    """One side's speed and a number: below six speeds there is no interval that holds at 95 %."""
+    found = ordered(op, left, right)
+    count = len(measuring.speeds([ledger.cells[i] for i in sorted(side)]))
+    if left.gaps or right.gaps or count >= throughput.LEAST:
+        return found
+    name = measuring.label(Group(side), ledger.cells)
+    ledger.speeds[name] = throughput.LEAST - count
+    text = f"{name}: {count} speeds have no interval at 95 %, {throughput.LEAST} have one"
+    return Truth(None, frozenset({Gap(GapKind.UNDECIDED, text, side)}))
 
 
 def _several(ledger: Ledger, op: str, left: Number, right: Number, sides: Sequence[Cells]) -> Truth:
@@ -75,13 +90,14 @@ def _contrast(ledger: Ledger, op: str, left: Number, right: Number, a: Cells, b:
             found = _rates(ledger, op, narrow_a, narrow_b, gaps, decides=True)
     else:
         found, on = ordered(op, left, right), ""
-        within = ""
-        if found.value is not None and left.speed and right.speed:
-            within = throughput.within_floor(measuring.speeds(ours), measuring.speeds(theirs))
-        if within or (found.value is None and not gaps):
+        why = "what was measured overlaps" if found.value is None and not gaps else ""
+        if not gaps and (left.speed or right.speed):
+            direct = found.value is not None and left.sides == (a,) and right.sides == (b,)
+            apart = _no_difference(ledger, (a, b), direct=direct)
+            why = apart or (f"{why}: {_speeds(ours)} against {_speeds(theirs)}" if why else "")
+        if why:
             ends = [measuring.label(Group(side), ledger.cells) for side in (a, b)]
-            text = f"{ends[0]} and {ends[1]}: {within or 'what was measured overlaps'}"
-            found = Truth(None, frozenset({Gap(GapKind.UNDECIDED, text, a | b)}))
+            found = Truth(None, frozenset({Gap(GapKind.UNDECIDED, f"{ends[0]} and {ends[1]}: {why}", a | b)}))
     if before is None or before.on != on:
         speeds = left.basis is None and right.basis is None
         ledger.compared[(a, b)] = _look(ledger, a, b, (kept_a, kept_b) if on else (ours, theirs), on, speeds=speeds)
@@ -90,6 +106,23 @@ def _contrast(ledger: Ledger, op: str, left: Number, right: Number, a: Cells, b:
     if not ledger.strict or seen.status == "clean" or (found.value is None and not hopeless):
         return found
     return _unclean(ledger, a, b)
+
+
+def _no_difference(ledger: Ledger, sides: tuple[Cells, Cells], *, direct: bool) -> str:
+    """Why speeds that lie apart, or their ratio, show nothing yet: too few, or (`direct`: no ratio) no more apart than
+    one condition's from its own. Empty where they do show something."""
+    found = [measuring.speeds([ledger.cells[i] for i in sorted(side)]) for side in sides]
+    few = [len(speeds) for speeds in found]
+    if math.comb(sum(few), few[0]) < contrasts.SEPARABLE:
+        for side, count in zip(sides, few, strict=True):
+            ledger.speeds[measuring.label(Group(side), ledger.cells)] = max(1, throughput.LEAST - count)
+        return f"{few[0]} and {few[1]} speeds are too few: they lie apart by chance in more than 1 of 20 cases"
+    return throughput.within_floor(found[0], found[1]) if direct else ""
+
+
+def _speeds(cells: Sequence[ObservedCell]) -> str:
+    seen = throughput.spread(measuring.speeds(cells))
+    return "no speed" if seen is None else f"{seen.low:.3g} to {seen.high:.3g} tokens/s"
 
 
 def _unclean(ledger: Ledger, a: Cells, b: Cells) -> Truth:

@@ -350,8 +350,10 @@ def _part(number: Number, which: str) -> Number:
     if basis is not None:
         basis = dataclasses.replace(basis, bound=which)
     if number.gaps:
-        return Number(0.0, number.high if which == "low" else math.inf, number.gaps, number.sides, basis)
-    return Number(value, value, number.gaps, number.sides, basis)
+        return Number(
+            0.0, number.high if which == "low" else math.inf, number.gaps, number.sides, basis, speed=number.speed
+        )
+    return Number(value, value, number.gaps, number.sides, basis, speed=number.speed)
 
 
 def _witness(truths: list[tuple[Truth, Truth]], found: list[tuple[Truth, dict[str, Group]]]) -> Cells:

@@ -110,15 +110,24 @@ def _claim(
         driver=drivers,
         driver_unknown=missing,
         blocks=blocks.of_cells(used),
-        sides=(*quoting.sides(used), *quoting.faster(used, cells)),
+        sides=(*quoting.sides(used), *_speeds(trees, used), *quoting.faster(used, cells)),
         shared=blocks.sentences(used),
     )
 
 
+def _asked(trees: Sequence[ast.expr]) -> set[str]:
+    """All fields that the expressions name."""
+    return {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
 def _asks_times(trees: Sequence[ast.expr]) -> bool:
     """Whether an expression is about the time to a crash."""
-    nodes = (node for tree in trees for node in ast.walk(tree))
-    return any(isinstance(node, ast.Attribute) and node.attr in expressions.TIMES for node in nodes)
+    return not _asked(trees).isdisjoint(expressions.TIMES)
+
+
+def _speeds(trees: Sequence[ast.expr], used: Sequence[ObservedCell]) -> tuple[str, ...]:
+    """The speeds of the cells, where an expression is about them."""
+    return tuple(text for text in map(quoting.speed, used) if text) if "throughput" in _asked(trees) else ()
 
 
 def _timed(trees: Sequence[ast.expr], used: Sequence[ObservedCell]) -> tuple[str, ...]:
@@ -167,8 +176,7 @@ def _grounded(
     used = [ledger.cells[i] for i in sorted(ledger.used)]
     if any(cell.applied for cell in used):
         return decided
-    asked = {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    if asked & set(expressions.COUNTED) and any(cell.trials for cell in used):
+    if not _asked(trees).isdisjoint(expressions.COUNTED) and any(cell.trials for cell in used):
         return decided
     if not used:
         return ClaimVerdict.VOID, "never really tested: it is about no cell of these runs"

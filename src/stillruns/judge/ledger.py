@@ -42,5 +42,7 @@ class Ledger:
     bounds: dict[tuple[Basis, str, float], bool | None] = field(default_factory=dict)
     used: set[int] = field(default_factory=set)
     witnesses: list[Cells] = field(default_factory=list)
+    speeds: dict[str, int] = field(default_factory=dict)
+    """How many more speeds a side needs before they show anything, by its name."""
     shown: set[int] = field(default_factory=set)
     steps: int = 0

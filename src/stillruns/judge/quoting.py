@@ -211,6 +211,16 @@ def times(cell: ObservedCell) -> str:
     return f"{head}; the client measured {measured} s{wait}"
 
 
+def speed(cell: ObservedCell) -> str:
+    """Its speed with the interval, as a sentence; empty where no trial has one."""
+    known = _speeds(cell)
+    seen = throughput.spread(known)
+    if seen is None:
+        return f"{cell.id}: {known[0]:.3g} tokens/s in its only trial with a speed" if known else ""
+    what = "95 % interval of the median" if seen.exact else "range"
+    return f"{cell.id}: {seen.median:.3g} tokens/s in {seen.n} trials ({what} {seen.low:.3g} to {seen.high:.3g})"
+
+
 def _span(values: Iterable[float]) -> str:
     known = sorted(f"{value:.2f}" for value in values)
     low, high = min(known, key=float), max(known, key=float)
