@@ -109,8 +109,8 @@ def _contrast(ledger: Ledger, op: str, left: Number, right: Number, a: Cells, b:
 
 
 def _no_difference(ledger: Ledger, sides: tuple[Cells, Cells], *, direct: bool) -> str:
-    """Why speeds that lie apart, or their ratio, show nothing yet: too few, or (`direct`: no ratio) no more apart than
-    one condition's from its own. Empty where they do show something."""
+    """Why speeds that lie apart, or their ratio, show nothing yet: too few, or (`direct`: no ratio) no more apart
+    than one condition's from its own. Empty where they do show something."""
     found = [measuring.speeds([ledger.cells[i] for i in sorted(side)]) for side in sides]
     few = [len(speeds) for speeds in found]
     if math.comb(sum(few), few[0]) < contrasts.SEPARABLE:
