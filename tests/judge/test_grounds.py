@@ -8,6 +8,7 @@ import pytest
 from claim_samples import VOID, cell, claim, trial
 
 from stillruns.catalogue.stock_hypotheses import shipped_hypotheses as library
+from stillruns.lab import observing
 from stillruns.model.claim import ClaimVerdict
 from stillruns.model.observed import ObservedCell, ObservedTrial
 
@@ -196,3 +197,18 @@ def test_one_pass_among_hangs_is_no_proof_that_it_works(name: str) -> None:
     known = next(h for h in library() if h.id == name)
     cells = cell(layers="all", trials=(trial("hang"),) * 3 + (trial(),) * 3)
     assert claim(known.predicts, known.refuted_if, cells).verdict is ClaimVerdict.INCONCLUSIVE
+
+
+def test_runs_that_were_added_are_looks() -> None:
+    """Three against none in each of two runs: the second may have been made for what the first showed, so the number
+    was not fixed, and the interval is the confidence sequence's."""
+    first = [cell("vulkan", failed=3), cell("rocm", passed=3)]
+    again = [replace(c, trials=tuple(replace(t, run="r2") for t in c.trials)) for c in first]
+    predicts = (
+        "pool(c for c in cells if c.backend == 'vulkan').rate > pool(c for c in cells if c.backend == 'rocm').rate"
+    )
+    found = claim(predicts, "1 == 2", *observing.merged([*first, *again]))
+    assert {test.method for test in found.tests} == {"confidence sequences"}
+    assert all(row.rate.method.startswith("sequential") for row in found.counts if row.rate)
+    alone = claim(predicts, "1 == 2", *observing.merged([*first, cell("rocm", void=3)]))
+    assert {row.rate.method for row in alone.counts if row.rate} == {"fixed-n"}

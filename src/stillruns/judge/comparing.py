@@ -94,7 +94,7 @@ def _contrast(ledger: Ledger, op: str, left: Number, right: Number, a: Cells, b:
         if not gaps and (left.speed or right.speed):
             direct = found.value is not None and left.sides == (a,) and right.sides == (b,)
             apart = _no_difference(ledger, (a, b), direct=direct)
-            why = apart or (f"{why}: {_speeds(ours)} against {_speeds(theirs)}" if why else "")
+            why = apart or (f"{why}: {_speeds(ours)} tokens/s against {_speeds(theirs)}" if why else "")
         if why:
             ends = [measuring.label(Group(side), ledger.cells) for side in (a, b)]
             found = Truth(None, frozenset({Gap(GapKind.UNDECIDED, f"{ends[0]} and {ends[1]}: {why}", a | b)}))
@@ -122,7 +122,7 @@ def _no_difference(ledger: Ledger, sides: tuple[Cells, Cells], *, direct: bool) 
 
 def _speeds(cells: Sequence[ObservedCell]) -> str:
     seen = throughput.spread(measuring.speeds(cells))
-    return "no speed" if seen is None else f"{seen.low:.3g} to {seen.high:.3g} tokens/s"
+    return "no speed" if seen is None else f"{throughput.number(seen.low)} to {throughput.number(seen.high)}"
 
 
 def _unclean(ledger: Ledger, a: Cells, b: Cells) -> Truth:

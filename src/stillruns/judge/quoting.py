@@ -216,9 +216,10 @@ def speed(cell: ObservedCell) -> str:
     known = _speeds(cell)
     seen = throughput.spread(known)
     if seen is None:
-        return f"{cell.id}: {known[0]:.3g} tokens/s in its only trial with a speed" if known else ""
+        return f"{cell.id}: {throughput.number(known[0])} tokens/s in its only trial with a speed" if known else ""
     what = "95 % interval of the median" if seen.exact else "range"
-    return f"{cell.id}: {seen.median:.3g} tokens/s in {seen.n} trials ({what} {seen.low:.3g} to {seen.high:.3g})"
+    middle, low, high = (throughput.number(speed) for speed in (seen.median, seen.low, seen.high))
+    return f"{cell.id}: {middle} tokens/s in {seen.n} trials ({what} {low} to {high})"
 
 
 def _span(values: Iterable[float]) -> str:
