@@ -212,3 +212,17 @@ def test_runs_that_were_added_are_looks() -> None:
     assert all(row.rate.method.startswith("sequential") for row in found.counts if row.rate)
     alone = claim(predicts, "1 == 2", *observing.merged([*first, cell("rocm", void=3)]))
     assert {row.rate.method for row in alone.counts if row.rate} == {"fixed-n"}
+
+
+def test_void_names_the_cells_that_were_meant() -> None:
+    """A filter on applied trials leaves the void cells out; they are what was never tested."""
+    found = claim("all(c.placed <= 1 for c in cells if c.layers > 1 and c.applied > 0)", "1 == 2", cell(void=3))
+    assert found.verdict is ClaimVerdict.VOID
+    assert found.untested == ("backend=vulkan,gpu_layers=2: no trial was applied (ran on the CPU)",)
+    assert [row.void for row in found.counts] == [3]
+
+
+def test_an_open_interval_names_its_cell() -> None:
+    """Which cell, how many failures of how many, and what interval that leaves."""
+    found = claim("all(c.rate < 0.5 for c in cells)", "1 == 2", cell(passed=5))
+    assert found.why == "not decided: backend=vulkan,gpu_layers=2: 0 of 5 (0 to 52 %) leaves it open"

@@ -38,7 +38,14 @@ def numbers(ledger: Ledger, op: str, left: Number, right: Number) -> Truth:
             ledger.bounds[(number.basis, turned, other.low)] = order(turned, number, other)
     if (left.speed or right.speed) and len(sides) == 1:
         return _speed(ledger, op, left, right, sides[0])
-    return ordered(op, left, right)
+    found = ordered(op, left, right)
+    basis = left.basis or right.basis
+    if found.value is not None or left.gaps or right.gaps or basis is None or len(sides) != 1:
+        return found
+    rate = measuring.rate_of(basis)
+    span = f" ({100 * rate.low:.2g} to {100 * rate.high:.2g} %)" if rate else ""
+    text = f"{measuring.label(Group(basis.cells), ledger.cells)}: {_of(basis)}{span} leaves it open"
+    return Truth(None, frozenset({Gap(GapKind.UNDECIDED, text, basis.cells)}))
 
 
 def _speed(ledger: Ledger, op: str, left: Number, right: Number, side: Cells) -> Truth:

@@ -21,6 +21,7 @@ from stillruns.judge.values import (
     Cells,
     Gap,
     GapKind,
+    Gaps,
     Group,
     Listed,
     Names,
@@ -156,13 +157,22 @@ class Evaluation:
             gaps = _gaps([t for pair in truths for t in pair]) if maybe > sure else NO_GAPS
             return Number(sure, maybe, gaps, (cells,) if questions.measured(over) else ())
         if all(fits.value is False for fits, _ in truths):
-            return Truth(None, frozenset({_NO_CELL}))
+            return Truth(None, self._nothing_fits(over, bound))
         if name == "any":
             settled = either([both([fits, kept]) for fits, kept in truths])
             if settled.value:
                 self.ledger.witnesses.append(_witness(truths, found))
             return settled
         return self._sorted(over, found, both([either([negated(fits), kept]) for fits, kept in truths]))
+
+    def _nothing_fits(self, over: ast.GeneratorExp, bound: Mapping[str, Group]) -> Gaps:
+        """Why: where cells were meant that no trial was applied in, those are what was never tested."""
+        before = set(self.ledger.used)
+        meant = [i for i in sorted(self._concerned(over, bound)) if not self.cells[i].applied]
+        self.ledger.used = before.union(meant)
+        return frozenset(measuring.untested(Group(frozenset({i})), self.cells) for i in meant) or frozenset(
+            {_NO_CELL}
+        )
 
     def _sorted(self, over: ast.GeneratorExp, found: list[tuple[Truth, dict[str, Group]]], settled: Truth) -> Truth:
         """An `all` that says one thing of the cells with a factor and another of those without it compares them."""

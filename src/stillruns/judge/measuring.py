@@ -236,6 +236,11 @@ def _names(name: str, applied: list[ObservedTrial], members: list[ObservedCell])
     return dict(sorted(seen.items()))
 
 
+def untested(group: Group, cells: Sequence[ObservedCell]) -> Gap:
+    """That no trial of these cells was applied, and why."""
+    return _untested([cells[i] for i in sorted(group.cells)], group)
+
+
 def _untested(members: Sequence[ObservedCell], group: Group) -> Gap:
     if not members:
         return Gap(GapKind.UNTESTED, "no cell of these runs fits", group.cells)
