@@ -226,3 +226,15 @@ def test_an_open_interval_names_its_cell() -> None:
     """Which cell, how many failures of how many, and what interval that leaves."""
     found = claim("all(c.rate < 0.5 for c in cells)", "1 == 2", cell(passed=5))
     assert found.why == "not decided: backend=vulkan,gpu_layers=2: 0 of 5 (0 to 52 %) leaves it open"
+
+
+@pytest.mark.parametrize("others", [(), (cell("rocm", void=3, version="0.17.7"),)])
+def test_a_side_without_trials_is_untested_and_not_different(others: tuple[ObservedCell, ...]) -> None:
+    """A comparison with what was never tested is void; no factor lies `against nothing`."""
+    predicts = (
+        "pool(c for c in cells if c.backend == 'vulkan').rate > pool(c for c in cells if c.backend == 'rocm').rate"
+    )
+    found = claim(predicts, "1 == 2", FAILS, *others)
+    assert found.verdict is ClaimVerdict.VOID
+    assert "against" not in found.why
+    assert found.contrasts == ()

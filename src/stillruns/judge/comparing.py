@@ -109,6 +109,8 @@ def _contrast(ledger: Ledger, op: str, left: Number, right: Number, a: Cells, b:
         speeds = left.basis is None and right.basis is None
         ledger.compared[(a, b)] = _look(ledger, a, b, (kept_a, kept_b) if on else (ours, theirs), on, speeds=speeds)
     seen = ledger.compared[(a, b)].seen
+    if not all(any(cell.applied for cell in side) for side in (ours, theirs)):
+        return found  # nothing differs from no trials
     hopeless = len(seen.free) > 1  # more trials of these sides would not tell which factor it is
     if not ledger.strict or seen.status == "clean" or (found.value is None and not hopeless):
         return found
@@ -123,7 +125,7 @@ def _no_difference(ledger: Ledger, sides: tuple[Cells, Cells], *, direct: bool) 
     if math.comb(sum(few), few[0]) < contrasts.SEPARABLE:
         for side, count in zip(sides, few, strict=True):
             ledger.speeds[measuring.label(Group(side), ledger.cells)] = max(1, throughput.LEAST - count)
-        return f"{few[0]} and {few[1]} speeds are too few: they lie apart by chance in more than 1 of 20 cases"
+        return f"{few[0]} and {few[1]} speeds are too few: so few lie apart by chance in more than 1 of 20 cases"
     return throughput.within_floor(found[0], found[1]) if direct else ""
 
 

@@ -167,8 +167,9 @@ class Evaluation:
 
     def _nothing_fits(self, over: ast.GeneratorExp, bound: Mapping[str, Group]) -> Gaps:
         """Why: where cells were meant that no trial was applied in, those are what was never tested."""
-        before = set(self.ledger.used)
-        meant = [i for i in sorted(self._concerned(over, bound)) if not self.cells[i].applied]
+        before, self.ledger.used = self.ledger.used, set()
+        self._concerned(over, bound)
+        meant = [i for i in sorted(self.ledger.used) if not self.cells[i].applied]
         self.ledger.used = before.union(meant)
         return frozenset(measuring.untested(Group(frozenset({i})), self.cells) for i in meant) or frozenset(
             {_NO_CELL}

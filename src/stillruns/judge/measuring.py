@@ -243,7 +243,7 @@ def untested(group: Group, cells: Sequence[ObservedCell]) -> Gap:
 
 def _untested(members: Sequence[ObservedCell], group: Group) -> Gap:
     if not members:
-        return Gap(GapKind.UNTESTED, "no cell of these runs fits", group.cells)
+        return Gap(GapKind.UNTESTED, "no cell of these runs fits the hypothesis", group.cells)
     names = ", ".join(c.id for c in members[:3]) + (", ..." if len(members) > 3 else "")
     whys = Counter(t.why.split(": ", 1)[0] for c in members for t in c.trials if t.why)
     why = f" ({whys.most_common(1)[0][0]})" if whys else ""
