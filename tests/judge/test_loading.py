@@ -64,6 +64,12 @@ def test_a_certain_fit_comes_first(tmp_path: Path) -> None:
     assert cuda(tmp_path, "sm_62", "sm_61", "sm_62") is ALLOW
 
 
+@pytest.mark.parametrize("entries", [("compute_90", "sm_90"), ("sm_90", "compute_90")])
+def test_machine_code_comes_before_ptx(tmp_path: Path, entries: tuple[str, str]) -> None:
+    """A library with both, in either order, needs no compiling at the first start (llama.cpp b10435 on an H200)."""
+    assert cuda(tmp_path, "sm_90", *entries) is ALLOW
+
+
 @pytest.fixture()
 def machine(tmp_path: Path) -> Machine:
     """One MI50."""

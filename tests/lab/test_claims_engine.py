@@ -179,3 +179,38 @@ trials = 1
     assert [f["run"] for f in started[1]] == [measured["run"]] * 2
     replayed = stillruns("replay", "--json", "--store", str(store))
     assert replayed.returncode == 0, replayed.stdout
+
+
+@pytest.mark.engine
+def test_checks_with_a_model_axis(tmp_path: Path) -> None:
+    """Each check names the model that it was made on, checks are numbered as trials are, and a hypothesis may name a
+    model as the spec does; a check's verdict is part of `divergence`."""
+    names = ["synth:llama?layers=2&type=F16", "synth:qwen3?layers=2&type=F16"]
+    spec = tmp_path / "s.toml"
+    spec.write_text(
+        f"""
+[experiment]
+name = "t"
+model = "{names[0]}"
+predict = 6
+context = 128
+check = true
+[[backend]]
+id = "cpu"
+[matrix]
+model = {json.dumps(names)}
+[stop]
+trials = 2
+[[hypothesis]]
+id = "named"
+text = "One of the models passes"
+predicts = "any(c.passed == 2 and c.divergence in ('same', 'floor ok') for c in cells if c.model == '{names[1]}')"
+refuted_if = "any(c.failed > 0 for c in cells if c.model == '{names[1]}')"
+"""
+    )
+    ended = stillruns("run", str(spec), "--json", "--store", str(tmp_path / "store"))
+    document = json.loads(ended.stdout)
+    assert [check["model"] for check in document["checks"]] == names, ended.stderr
+    assert document["claims"][0]["verdict"] == "supported", document["claims"]
+    assert all(check["trial"].rpartition(".")[2].isdigit() for check in document["checks"])
+    assert len({check["trial"] for check in document["checks"]}) == 2

@@ -63,6 +63,12 @@ def rewrite(logs: Path, change: Callable[[str], str]) -> None:
         path.write_text(change(path.read_text()))
 
 
+def twice(logs: Path) -> None:
+    """As many logs again: an empty line more makes each a trial of its own."""
+    for path in sorted(logs.glob("*.log")):
+        (logs / f"again-{path.name}").write_text(path.read_text() + "\n")
+
+
 def judged(logs: Path, store_dir: Path, *hypotheses: HypothesisSpec) -> tuple[Study, dict[str, dict[str, Claim]]]:
     """The study, and about -> id -> claim."""
     with open_store(store_dir) as store:
@@ -156,6 +162,11 @@ def test_the_condition_is_what_the_lines_tell() -> None:
 
 def test_two_builds_are_confounded(logs: Path, tmp_path: Path) -> None:
     """Where the numbers would decide, the sides do not allow it; where they would not, nor would more of the same."""
+    _, few = judged(logs, tmp_path / "few")
+    assert only(few).verdict is ClaimVerdict.CONFOUNDED and "more of the same would not decide it" in only(few).why
+    single = only(few, "everywhere")
+    assert single.verdict is ClaimVerdict.CONFOUNDED and "more of the same would not decide it" in single.why
+    twice(logs)
     study, claims = judged(logs, tmp_path / "store")
     claim = only(claims)
     assert claim.verdict is ClaimVerdict.CONFOUNDED and claim.why.startswith("by the numbers supported")
@@ -171,20 +182,22 @@ def test_two_builds_are_confounded(logs: Path, tmp_path: Path) -> None:
         "and version 7004 (4d5e6f7), cpu path AMX_INT8 AVX AVX2 AVX512 FMA OPENMP): one such cell leaves backend as "
         "the only difference",
     )
-    single = only(claims, "everywhere")
-    assert single.verdict is ClaimVerdict.CONFOUNDED and "more of the same would not decide it" in single.why
     (finding,) = study.findings
     assert finding.kind == "sides" and "differ in version" in finding.text and "and cpu path" in finding.text
 
 
 def test_equal_builds_are_clean(logs: Path, tmp_path: Path) -> None:
-    """With one build on both sides the difference is the backend's; where each cell has one speed it stays open."""
+    """With one build on both sides the difference is the backend's; three speeds against three, or one, leave it
+    open."""
     rewrite(logs, one_build)
+    _, few = judged(logs, tmp_path / "few")
+    assert only(few).verdict is only(few, "everywhere").verdict is ClaimVerdict.INCONCLUSIVE
+    assert "3 and 3 speeds are too few" in only(few).why
+    twice(logs)
     study, claims = judged(logs, tmp_path / "store")
     claim = only(claims)
     assert claim.verdict is ClaimVerdict.SUPPORTED
     assert [(c.status, c.differs_in) for c in claim.contrasts] == [("clean", ("backend: vulkan against cuda",))]
-    assert only(claims, "everywhere").verdict is ClaimVerdict.INCONCLUSIVE
     assert study.findings == ()
 
 

@@ -171,13 +171,13 @@ def _nuisances(a: Sequence[ObservedCell], b: Sequence[ObservedCell]) -> dict[str
     names = sorted({name for t in (*ours, *theirs) for name in t.circumstances.measured})
     found = {}
     for name in names:
-        pair = _apart(
+        pair = apart(
             [t.circumstances.measured[name] for t in ours if name in t.circumstances.measured],
             [t.circumstances.measured[name] for t in theirs if name in t.circumstances.measured],
         )
         if pair:
             found[name] = pair
-    if not all(cell.randomised for cell in (*a, *b)) and _apart(_orders(ours), _orders(theirs)):
+    if not all(cell.randomised for cell in (*a, *b)) and apart(_orders(ours), _orders(theirs)):
         first = "the left side first" if max(_orders(ours)) < min(_orders(theirs)) else "the right side first"
         found["order"] = (first, "not randomised")
     boots_a, boots_b = _boots(ours), _boots(theirs)
@@ -194,7 +194,7 @@ def _boots(trials: Sequence[ObservedTrial]) -> set[str]:
     return {t.circumstances.boot for t in trials if t.circumstances.boot}
 
 
-def _apart(ours: list[float], theirs: list[float]) -> tuple[str, str] | None:
+def apart(ours: list[float], theirs: list[float]) -> tuple[str, str] | None:
     """Both ranges as texts when the sides do not overlap and have trials enough for that to be no chance."""
     if not ours or not theirs or math.comb(len(ours) + len(theirs), len(ours)) < SEPARABLE:
         return None

@@ -13,13 +13,15 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from stillruns.judge import comparing, measuring
+from stillruns.judge import comparing, measuring, questions
 from stillruns.judge.ledger import Ledger
 from stillruns.judge.values import (
     NO_GAPS,
+    NOBODY,
     Cells,
     Gap,
     GapKind,
+    Gaps,
     Group,
     Listed,
     Names,
@@ -31,6 +33,7 @@ from stillruns.judge.values import (
     combine,
     either,
     negated,
+    nothing,
     point,
 )
 
@@ -48,6 +51,7 @@ class Evaluation:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.cells = ledger.cells
+        self.filtering = False
 
     def truth(self, node: ast.expr, bound: Mapping[str, Group] | None = None) -> Truth:
         """Raises TooMuch when the work is out of bounds."""
@@ -80,12 +84,28 @@ class Evaluation:
     def _logic(self, node: ast.BoolOp, bound: Mapping[str, Group]) -> Truth:
         """Stops at the part that settles it."""
         settles = isinstance(node.op, ast.Or)
-        parts = []
+        parts, shown, before = [], [], self.ledger.shown
         for value in node.values:
+            self.ledger.shown = set()
             parts.append(self.truth(value, bound))
-            if parts[-1].value is settles:
-                break
-        return either(parts) if settles else both(parts)
+            shown.append(frozenset(self.ledger.shown))
+            if parts[-1].value is settles and not questions.measured(value):
+                break  # one that what trials showed settles leaves the tests of the rest in the family
+        self.ledger.shown = before.union(*shown)
+        if settles:
+            return either(parts)
+        settled = both(parts)
+        return self._together(shown) if settled.value else settled
+
+    def _together(self, shown: Sequence[Cells]) -> Truth:
+        """Statements that all hold: what those about different cells are a comparison of must be one factor. Filters
+        say which cells are meant and compare nothing."""
+        if self.filtering:
+            return Truth(True)
+        sides = dict.fromkeys(cells for cells in shown if cells)
+        pairs = [(a, b) for a, b in itertools.combinations(sides, 2) if not a & b]
+        self._work(_COMPARISON * len(pairs))
+        return both([comparing.together(self.ledger, a, b) for a, b in pairs])
 
     def _leaf(self, node: ast.expr, bound: Mapping[str, Group]) -> Value:
         if isinstance(node, ast.Name):
@@ -101,6 +121,8 @@ class Evaluation:
         assert isinstance(node, ast.Attribute), "the checker lets nothing else through"
         of = self._value(node.value, bound)
         if isinstance(of, Group):
+            if node.attr in questions.ENDS:
+                self.ledger.shown |= of.cells
             return measuring.field(node.attr, of, self.cells)
         return _part(_number(of), node.attr)
 
@@ -114,11 +136,16 @@ class Evaluation:
         over = node.args[0]
         assert isinstance(over, ast.GeneratorExp)
         name = node.func.id
-        found = list(self._bindings(over, bound))
+        found = list(
+            self._bindings(over, bound, all_tests=name in ("any", "all") and questions.tests_rates(over.elt))
+        )
         if name == "pool":
             return self._pool(over, found)
+        cells = self._concerned(over, bound) if name in ("count", "sum") else NOBODY
+        if name in ("count", "sum") and not cells:
+            return nothing(_NO_CELL)
         if name == "sum":
-            return self._sum(over, found)
+            return dataclasses.replace(self._sum(over, found), sides=(cells,) if questions.measured(over) else ())
         truths = []
         for fits, inner in found:
             inside = self._value(over.elt, inner)
@@ -127,15 +154,40 @@ class Evaluation:
         if name == "count":
             sure = sum(fits.value is True and kept.value is True for fits, kept in truths)
             maybe = sum(fits.value is not False and kept.value is not False for fits, kept in truths)
-            return Number(sure, maybe, _gaps([t for pair in truths for t in pair]) if maybe > sure else NO_GAPS)
-        if not truths:
-            return Truth(None, frozenset({Gap(GapKind.UNTESTED, "no cell of these runs fits the hypothesis")}))
+            gaps = _gaps([t for pair in truths for t in pair]) if maybe > sure else NO_GAPS
+            return Number(sure, maybe, gaps, (cells,) if questions.measured(over) else ())
+        if all(fits.value is False for fits, _ in truths):
+            return Truth(None, self._nothing_fits(over, bound))
         if name == "any":
             settled = either([both([fits, kept]) for fits, kept in truths])
             if settled.value:
                 self.ledger.witnesses.append(_witness(truths, found))
             return settled
-        return both([either([negated(fits), kept]) for fits, kept in truths])
+        return self._sorted(over, found, both([either([negated(fits), kept]) for fits, kept in truths]))
+
+    def _nothing_fits(self, over: ast.GeneratorExp, bound: Mapping[str, Group]) -> Gaps:
+        """Why: where cells were meant that no trial was applied in, those are what was never tested."""
+        before, self.ledger.used = self.ledger.used, set()
+        self._concerned(over, bound)
+        meant = [i for i in sorted(self.ledger.used) if not self.cells[i].applied]
+        self.ledger.used = before.union(meant)
+        return frozenset(measuring.untested(Group(frozenset({i})), self.cells) for i in meant) or frozenset(
+            {_NO_CELL}
+        )
+
+    def _sorted(self, over: ast.GeneratorExp, found: list[tuple[Truth, dict[str, Group]]], settled: Truth) -> Truth:
+        """An `all` that says one thing of the cells with a factor and another of those without it compares them."""
+        if not settled.value or self.filtering or len(over.generators) > 1 or not questions.measured(over.elt):
+            return settled
+        pairs = []
+        for condition in questions.of_factors(over.elt):
+            sides: dict[bool | None, Cells] = {}
+            for fits, inner in found:
+                side = self.truth(condition, inner).value if fits.value else None
+                sides[side] = sides.get(side, NOBODY).union(*(group.cells for group in inner.values()))
+            if True in sides and False in sides and not sides[True] & sides[False]:
+                pairs.append((sides[True], sides[False]))
+        return both([comparing.together(self.ledger, a, b) for a, b in pairs])
 
     def _sum(self, over: ast.GeneratorExp, found: list[tuple[Truth, dict[str, Group]]]) -> Number:
         total = point(0.0)
@@ -150,22 +202,45 @@ class Evaluation:
         assert isinstance(over.elt, ast.Name)
         name = over.elt.id
         sure: Cells = frozenset().union(*(inner[name].cells for fits, inner in found if fits.value))
-        return Group(sure, _gaps([fits for fits, _ in found if fits.value is None]))
+        maybe = [(fits, inner[name].cells) for fits, inner in found if fits.value is None]
+        gaps = _gaps([fits for fits, _ in maybe])
+        unsure: Cells = frozenset().union(*(cells for _, cells in maybe))
+        if questions.showed(over):
+            chosen = "its cells were chosen by what their trials showed, so that their rate is no test of it"
+            return Group(sure, gaps | {Gap(GapKind.UNMEASURED, chosen, sure)}, unsure, chosen=True)
+        return Group(sure, gaps, unsure)
 
     def _bindings(
-        self, over: ast.GeneratorExp, bound: Mapping[str, Group]
+        self, over: ast.GeneratorExp, bound: Mapping[str, Group], *, all_tests: bool = False
     ) -> Iterator[tuple[Truth, dict[str, Group]]]:
-        """Every binding of the generators that is not surely filtered out, with the truth of its filters."""
+        """Every binding of the generators that is not surely filtered out, with the truth of its filters; with
+        `all_tests` also those that are left out only for what trials showed: their tests are of the family too."""
         names = [part.target.id for part in over.generators if isinstance(part.target, ast.Name)]
         filters = [condition for part in over.generators for condition in part.ifs]
         for chosen in itertools.product(range(len(self.cells)), repeat=len(names)):
             self._work(1)
             inner = {**bound, **{n: Group(frozenset({i})) for n, i in zip(names, chosen, strict=True)}}
+            outer, self.filtering = self.filtering, True
             fits = both([self.truth(condition, inner) for condition in filters])
+            self.filtering = outer
             if fits.value is not False:
                 if fits.value:
                     self.ledger.used.update(chosen)
                 yield fits, inner
+            elif (
+                all_tests
+                and both([self.truth(f, inner) for f in questions.factor_filters(filters)]).value is not False
+            ):
+                yield fits, inner
+
+    def _concerned(self, over: ast.GeneratorExp, bound: Mapping[str, Group]) -> Cells:
+        """The cells that a count or a sum goes over, whatever their trials showed. Those that its filters leave out
+        for what they showed count too, as none: the answer rests on them."""
+        parts = [ast.comprehension(p.target, p.iter, questions.factor_filters(p.ifs), 0) for p in over.generators]
+        found = self._bindings(ast.GeneratorExp(over.elt, parts), bound)
+        return NOBODY.union(
+            *(group.cells for _, inner in found for name, group in inner.items() if name not in bound)
+        )
 
     def _compare(self, node: ast.Compare, bound: Mapping[str, Group]) -> Truth:
         left, found = self._value(node.left, bound), []
@@ -200,11 +275,15 @@ class Evaluation:
         assert isinstance(left, Text)
         if left.names and left.names & right.counts.keys():
             return Truth(True)
-        return Truth(None, right.gaps) if right.gaps else Truth(False)
+        gaps = right.gaps | (NO_GAPS if left.names == _UNKNOWN else right.hidden)
+        return Truth(None, gaps) if gaps else Truth(False)
 
     def _numbers(self, op: str, left: Number, right: Number) -> Truth:
         self._work(_COMPARISON)
         return comparing.numbers(self.ledger, op, left, right)
+
+
+_NO_CELL = Gap(GapKind.UNTESTED, "no cell of these runs fits the hypothesis")
 
 
 _COMPARISON = 20
@@ -257,6 +336,9 @@ def _same_text(left: Text, right: Text) -> Truth:
     return Truth(bool(left.names & right.names))
 
 
+_UNKNOWN = frozenset({measuring.UNKNOWN})
+
+
 def _all_are(left: Value, right: Value) -> Truth:
     """`c.outcome == "crash"`: every applied trial ended so."""
     names, text = (left, right) if isinstance(left, Names) else (right, left)
@@ -264,10 +346,12 @@ def _all_are(left: Value, right: Value) -> Truth:
     assert isinstance(text, Text)
     if not names.counts:
         return Truth(None, names.gaps) if names.gaps else Truth(False)
-    others = set(names.counts) - set(text.names or ())
-    if others:
+    wanted = text.names or frozenset()
+    hidden = names.hidden if wanted != _UNKNOWN else NO_GAPS
+    if set(names.counts) - wanted - (_UNKNOWN if hidden else set()):
         return Truth(False)
-    return Truth(None, names.gaps) if names.gaps else Truth(True)
+    gaps = names.gaps | hidden
+    return Truth(None, gaps) if gaps else Truth(True)
 
 
 def _part(number: Number, which: str) -> Number:
@@ -277,8 +361,10 @@ def _part(number: Number, which: str) -> Number:
     if basis is not None:
         basis = dataclasses.replace(basis, bound=which)
     if number.gaps:
-        return Number(0.0, number.high if which == "low" else math.inf, number.gaps, number.sides, basis)
-    return Number(value, value, number.gaps, number.sides, basis)
+        return Number(
+            0.0, number.high if which == "low" else math.inf, number.gaps, number.sides, basis, speed=number.speed
+        )
+    return Number(value, value, number.gaps, number.sides, basis, speed=number.speed)
 
 
 def _witness(truths: list[tuple[Truth, Truth]], found: list[tuple[Truth, dict[str, Group]]]) -> Cells:

@@ -79,6 +79,9 @@ MEASURES: dict[str, Kind] = {
 }
 """What its trials showed. `divergence` holds the verdicts on outputs (`same`, `wrong`, ...)."""
 
+COUNTED = ("trials", "applied", "void", "unknown")
+"""Numbers of trials, told also where none was applied."""
+
 PARTS = {"low", "high"}
 """Bounds of a rate, of a throughput, or of times."""
 

@@ -28,6 +28,7 @@ def trials(ledger: Ledger) -> tuple[str, ...]:
                 texts.append(f"{number} trials a side of {test.left} and {test.right}, if both go on as they did")
             else:
                 texts.append(f"{test.left} and {test.right} fail alike so far: no number of trials is in sight")
+    texts += [f"{number} more trials of {name} that pass and have a speed" for name, number in ledger.speeds.items()]
     return tuple(dict.fromkeys(text for text in texts if text))
 
 

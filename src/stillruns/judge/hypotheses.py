@@ -76,7 +76,7 @@ def _claim(
     refutes = _truth(ledger, trees[1])
     lenient = Ledger(cells, adjusted, strict=False)
     as_numbers = [_truth(lenient, tree) for tree in trees]
-    verdict, why = _verdict(predicts, refutes, as_numbers[0], as_numbers[1])
+    verdict, why = _grounded(_verdict(predicts, refutes, as_numbers[0], as_numbers[1]), ledger, trees)
     if verdict is ClaimVerdict.REFUTED and ledger.witnesses:
         seen = sorted(ledger.witnesses[0])
         why += " in " + " and ".join(quoting.summary(cells[i]) for i in seen)
@@ -110,15 +110,24 @@ def _claim(
         driver=drivers,
         driver_unknown=missing,
         blocks=blocks.of_cells(used),
-        sides=(*quoting.sides(used), *quoting.faster(used, cells)),
+        sides=(*quoting.sides(used), *_speeds(trees, used), *quoting.faster(used, cells)),
         shared=blocks.sentences(used),
     )
 
 
+def _asked(trees: Sequence[ast.expr]) -> set[str]:
+    """All fields that the expressions name."""
+    return {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
 def _asks_times(trees: Sequence[ast.expr]) -> bool:
     """Whether an expression is about the time to a crash."""
-    nodes = (node for tree in trees for node in ast.walk(tree))
-    return any(isinstance(node, ast.Attribute) and node.attr in expressions.TIMES for node in nodes)
+    return not _asked(trees).isdisjoint(expressions.TIMES)
+
+
+def _speeds(trees: Sequence[ast.expr], used: Sequence[ObservedCell]) -> tuple[str, ...]:
+    """The speeds of the cells, where an expression is about them."""
+    return tuple(text for text in map(quoting.speed, used) if text) if "throughput" in _asked(trees) else ()
 
 
 def _timed(trees: Sequence[ast.expr], used: Sequence[ObservedCell]) -> tuple[str, ...]:
@@ -155,6 +164,23 @@ def _verdict(predicts: Truth, refutes: Truth, as_predicted: Truth, as_refuted: T
         return ClaimVerdict.INCONCLUSIVE, "neither what it predicts nor what would refute it was seen"
     rank: Callable[[Gap], tuple[int, str]] = lambda g: (_RANK[g.kind], g.text)  # noqa: E731
     return ClaimVerdict.INCONCLUSIVE, f"not decided: {min(gaps, key=rank).text}"
+
+
+def _grounded(
+    decided: tuple[ClaimVerdict, str], ledger: Ledger, trees: Sequence[ast.expr]
+) -> tuple[ClaimVerdict, str]:
+    """A verdict that rests on no applied trial is void, whatever the expressions came to; save where they ask for
+    trials that were not applied, and there are some."""
+    if decided[0] in (ClaimVerdict.VOID, ClaimVerdict.INCONCLUSIVE):
+        return decided
+    used = [ledger.cells[i] for i in sorted(ledger.used)]
+    if any(cell.applied for cell in used):
+        return decided
+    if not _asked(trees).isdisjoint(expressions.COUNTED) and any(cell.trials for cell in used):
+        return decided
+    if not used:
+        return ClaimVerdict.VOID, "never really tested: it is about no cell of these runs"
+    return ClaimVerdict.VOID, f"never really tested: {', '.join(c.id for c in used[:3])}: no trial was applied"
 
 
 _RANK = {GapKind.UNDECIDED: 0, GapKind.CONFOUNDED: 1, GapKind.UNMEASURED: 2, GapKind.UNTESTED: 3}

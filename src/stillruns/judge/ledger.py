@@ -31,7 +31,7 @@ class Ledger:
     comparison counts only where its contrast is clean. `family` are the exact tests that an answer hangs on, `tests`
     all that were computed. `bounds` are the comparisons of a rate with a number, and what
     they came to: where further trials may change the answer. `used` are cells that some quantifier surely is about,
-    `witnesses` those that made an `any` true."""
+    `witnesses` those that made an `any` true; `shown` those whose trials the part that is evaluated looked at."""
 
     cells: Sequence[ObservedCell]
     adjusted: Mapping[Key, float] = field(default_factory=dict)
@@ -42,4 +42,7 @@ class Ledger:
     bounds: dict[tuple[Basis, str, float], bool | None] = field(default_factory=dict)
     used: set[int] = field(default_factory=set)
     witnesses: list[Cells] = field(default_factory=list)
+    speeds: dict[str, int] = field(default_factory=dict)
+    """How many more speeds a side needs before they show anything, by its name."""
+    shown: set[int] = field(default_factory=set)
     steps: int = 0

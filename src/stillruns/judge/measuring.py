@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from stillruns.judge import blocks, sequential
-from stillruns.judge.expressions import FACTORS, TIMES
+from stillruns.judge.expressions import COUNTED, FACTORS, TIMES
 from stillruns.judge.stats import clopper_pearson
 from stillruns.judge.throughput import spread
 from stillruns.judge.values import Basis, Cells, Gap, GapKind, Group, Names, Number, Text, Value, nothing, point
@@ -16,7 +16,8 @@ from stillruns.model.observed import ObservedCell, ObservedTrial
 from stillruns.model.rate import Rate
 
 _NUMBERS = ("context", "batch", "ubatch", "threads", "predict")
-_PLAIN = ("trials", "applied", "void", "unknown")
+UNKNOWN = "unknown"
+"""The name of a phase, a component or a divergence that nothing shows: it may be any."""
 
 
 def field(name: str, group: Group, cells: Sequence[ObservedCell]) -> Value:
@@ -24,7 +25,9 @@ def field(name: str, group: Group, cells: Sequence[ObservedCell]) -> Value:
     members = [cells[i] for i in sorted(group.cells)]
     if name in FACTORS:
         return _factor(name, members, group)
-    if name in _PLAIN:
+    if name in COUNTED:
+        if not members:
+            return nothing(*group.gaps, _untested(members, group), sides=(group.cells,))
         trials = [t for c in members for t in c.trials if t.outcome != "interrupted"]
         counted = {
             "trials": len(trials),
@@ -33,7 +36,7 @@ def field(name: str, group: Group, cells: Sequence[ObservedCell]) -> Value:
             "unknown": sum(t.applied is Answer.UNKNOWN for t in trials),
         }
         return point(float(counted[name]), (group.cells,))
-    return _measure(name, members, group)
+    return _measure(name, members, group, cells)
 
 
 def axis(name: str, group: Group, cells: Sequence[ObservedCell]) -> Value:
@@ -140,13 +143,16 @@ def _numeric(text: str) -> bool:
     return text.lstrip("-").isdigit()
 
 
-def _measure(name: str, members: list[ObservedCell], group: Group) -> Value:
+def _measure(name: str, members: list[ObservedCell], group: Group, cells: Sequence[ObservedCell]) -> Value:
     side = (group.cells,)
     applied = [t for c in members for t in c.applied]
     gaps = set(group.gaps)
     if not applied:
         gaps.add(_untested(members, group))
     gone = frozenset(gaps)
+    maybe = sum(len(cells[i].applied) for i in group.maybe)
+    if (maybe or group.chosen) and (name in TIMES or name in ("rate", "crash_rate", "throughput")):
+        return Number(0.0, math.inf, gone, side, None, (0.0, math.inf))
     if name in ("rate", "crash_rate"):
         basis = basis_of(name, members, group.cells)
         rate = rate_of(basis)
@@ -162,14 +168,34 @@ def _measure(name: str, members: list[ObservedCell], group: Group) -> Value:
     if name in TIMES:
         return _times(name, applied, gone, group, members)
     if name in ("outcome", "phase", "component", "divergence"):
-        return Names(_names(name, applied, members), gone, side)
+        counts = _names(name, applied, members)
+        missing = (
+            {_open(group, members, f"{name} is unknown in {counts[UNKNOWN]} of its trials")}
+            if counts.get(UNKNOWN)
+            else ()
+        )
+        return Names(counts, gone, side, frozenset(missing))
     number = {
         "passed": sum(t.passed for t in applied),
         "failed": sum(_failed(t) for t in applied),
         "crashed": sum(t.crashed for t in applied),
         "wrong": sum(t.outcome == "wrong_output" for t in applied),
     }[name]
-    return nothing(*gone, sides=side) if gone and not applied else Number(number, number, gone, side)
+    if gone and not applied:
+        return nothing(*gone, sides=side)
+    unsure = _unsure(name, applied)
+    if unsure:
+        gone |= {_open(group, members, f"the output of {unsure} of its trials is unknown")}
+    return Number(number, number + unsure + maybe, gone, side)
+
+
+def _unsure(name: str, applied: list[ObservedTrial]) -> int:
+    """How many trials ended well with an output that nobody judged: each may be one more that is wrong, or that
+    passed."""
+    ended = [t for t in applied if t.outcome == "ok"]
+    if name == "wrong":
+        return sum(t.output in (None, UNKNOWN) for t in ended)
+    return sum(not t.passed for t in ended) if name == "passed" else 0
 
 
 def seconds(name: str, trial: ObservedTrial) -> float | None:
@@ -204,15 +230,20 @@ def _names(name: str, applied: list[ObservedTrial], members: list[ObservedCell])
         if name == "outcome":
             seen[trial.outcome] += 1
         elif name == "divergence":
-            seen[trial.output or "unknown"] += 1
+            seen[trial.output or UNKNOWN] += 1
         elif trial.outcome != "ok":
-            seen.update([trial.phase] if name == "phase" else trial.components)
+            seen.update([trial.phase] if name == "phase" else trial.components or [UNKNOWN])
     return dict(sorted(seen.items()))
+
+
+def untested(group: Group, cells: Sequence[ObservedCell]) -> Gap:
+    """That no trial of these cells was applied, and why."""
+    return _untested([cells[i] for i in sorted(group.cells)], group)
 
 
 def _untested(members: Sequence[ObservedCell], group: Group) -> Gap:
     if not members:
-        return Gap(GapKind.UNTESTED, "no cell of these runs fits", group.cells)
+        return Gap(GapKind.UNTESTED, "no cell of these runs fits the hypothesis", group.cells)
     names = ", ".join(c.id for c in members[:3]) + (", ..." if len(members) > 3 else "")
     whys = Counter(t.why.split(": ", 1)[0] for c in members for t in c.trials if t.why)
     why = f" ({whys.most_common(1)[0][0]})" if whys else ""

@@ -211,6 +211,17 @@ def times(cell: ObservedCell) -> str:
     return f"{head}; the client measured {measured} s{wait}"
 
 
+def speed(cell: ObservedCell) -> str:
+    """Its speed with the interval, as a sentence; empty where no trial has one."""
+    known = _speeds(cell)
+    seen = throughput.spread(known)
+    if seen is None:
+        return f"{cell.id}: {throughput.number(known[0])} tokens/s in its only trial with a speed" if known else ""
+    what = "95 % interval of the median" if seen.exact else "range"
+    middle, low, high = (throughput.number(speed) for speed in (seen.median, seen.low, seen.high))
+    return f"{cell.id}: {middle} tokens/s in {seen.n} trials ({what} {low} to {high})"
+
+
 def _span(values: Iterable[float]) -> str:
     known = sorted(f"{value:.2f}" for value in values)
     low, high = min(known, key=float), max(known, key=float)

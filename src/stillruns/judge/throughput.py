@@ -54,6 +54,11 @@ def spread(speeds: Sequence[float]) -> Spread | None:
     return Spread(median(ordered), low, high, ordered[0], ordered[-1], n, rank > 0)
 
 
+def number(speed: float) -> str:
+    """Three digits, or all before the point: `9.87`, `6640`."""
+    return f"{speed:.3g}" if speed < 1000 else f"{speed:.0f}"
+
+
 def floor(sides: Sequence[Sequence[float]]) -> float:
     """The A/A floor as a ratio: the largest of the sides' own, at least 1."""
     return max((_from_itself(sorted(side)) for side in sides if side and min(side) > 0), default=1.0)
@@ -95,7 +100,7 @@ def within_floor(ours: Sequence[float], theirs: Sequence[float]) -> str:
     if ratio > limit:
         return ""
     return (
-        f"{a.median:.3g} against {b.median:.3g} tokens/s is no difference: halves of one condition's trials "
+        f"{number(a.median)} against {number(b.median)} tokens/s is no difference: halves of one condition's trials "
         f"differ by up to {100 * (limit - 1):.0f} % (A/A floor)"
     )
 
@@ -109,7 +114,7 @@ def no_faster(offloaded: Sequence[float], base: Sequence[float]) -> str | None:
     ratio, limit = ours.median / theirs.median, floor((offloaded, base))
     if ratio > limit:
         return None
+    seen = f"{number(ours.median)} tokens/s against {number(theirs.median)} with no layer offloaded"
     return (
-        f"{ours.median:.3g} tokens/s against {theirs.median:.3g} with no layer offloaded: no faster than the CPU "
-        f"(halves of one condition's trials differ by up to {100 * (limit - 1):.0f} %)"
+        f"{seen}: no faster than the CPU (halves of one condition's trials differ by up to {100 * (limit - 1):.0f} %)"
     )

@@ -77,7 +77,7 @@ class Number:
     parts: tuple[float, float] | None = None
     """`low` and `high` of a measured interval, where asking for its bounds makes sense."""
     speed: bool = False
-    """A speed as measured: a difference of two counts only beyond what trials of one condition differ by."""
+    """A speed, or made of some: a difference of two counts only beyond what trials of one condition differ by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +94,23 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How often each name was seen among applied trials."""
+    """How often each name was seen among applied trials. `hidden` is why there may be names that were not seen."""
 
     counts: dict[str, int]
     gaps: Gaps = NO_GAPS
     sides: tuple[Cells, ...] = ()
+    hidden: Gaps = NO_GAPS
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One cell, or a pool of them. `gaps` say which cells might belong to it too."""
+    """One cell, or a pool of them. `maybe` are cells that might belong to it too, `gaps` why. `chosen` tells that its
+    cells were picked by what their trials showed: their rate is no test of it."""
 
     cells: Cells
     gaps: Gaps = NO_GAPS
+    maybe: Cells = NOBODY
+    chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +161,7 @@ def point(value: float, sides: tuple[Cells, ...] = ()) -> Number:
 
 def combine(op: str, a: Number, b: Number) -> Number:
     """`+ - * /` on intervals; a division by something that may be zero is open."""
-    gaps, sides = a.gaps | b.gaps, (*a.sides, *b.sides)
+    gaps, sides, speed = a.gaps | b.gaps, (*a.sides, *b.sides), a.speed or b.speed
     if op == "-":
         a, b, op = a, Number(-b.high, -b.low), "+"
     if op == "+":
@@ -165,13 +169,13 @@ def combine(op: str, a: Number, b: Number) -> Number:
     else:
         if op == "/":
             if b.low <= 0 <= b.high:
-                return Number(-math.inf, math.inf, gaps or _zero(b), sides)
+                return Number(-math.inf, math.inf, gaps or _zero(b), sides, speed=speed)
             b = Number(1 / b.high, 1 / b.low)
         ends = [x * y if x and y else 0.0 for x in (a.low, a.high) for y in (b.low, b.high)]
         low, high = min(ends), max(ends)
     if math.isnan(low) or math.isnan(high):
         low, high = -math.inf, math.inf
-    return Number(low, high, gaps, sides)
+    return Number(low, high, gaps, sides, speed=speed)
 
 
 def _zero(divisor: Number) -> Gaps:

@@ -63,7 +63,9 @@ def of_study(
         claims = hypotheses.judge(posed, cells, known_issues())
         narrow = quoting.otherwise(cells, [c for other, theirs in models.items() if other != model for c in theirs])
         concerned = tuple(
-            replace(c, warnings=(*narrow, *c.warnings)) for c in claims if any(row.trials for row in c.counts)
+            replace(c, warnings=(*narrow, *c.warnings))
+            for c in claims
+            if any(row.applied or row.void for row in c.counts)
         )
         if concerned:
             sets.append(Claimed(f"{name}, {model}", concerned))

@@ -94,6 +94,12 @@ class Ground:
     weights: floors.Weights
     engines: Mapping[str, Engine | None]
     known: tuple[KnownFloor, ...] = ()
+    twin: str = ""
+    """The name of the twin that was checked in place of every cell's model; empty where there was none."""
+
+    def model_of(self, plan: CellPlan) -> str:
+        """What a plan's check was made on, as the spec names it."""
+        return self.twin or str(plan.condition.axes.get("model", "")) or self.weights.name
 
 
 def judge(
@@ -152,9 +158,9 @@ def _checks(
     ground: Ground,
     known: Sequence[KnownFloor],
 ) -> tuple[Check, ...]:
-    model = ground.weights.name
     found = []
     for plan in plans:
+        model = ground.model_of(plan)
         mine, base = checked.get(PREFIX + plan.id), checked.get(PREFIX + plan.reference)
         if mine is None or plan.is_reference:
             continue

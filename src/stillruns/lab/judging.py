@@ -290,6 +290,7 @@ def _ground(start: Opening, run: str) -> distributions.Ground:
         msgspec.structs.replace(what, name=name),
         {p.id: _engine_of(start, p) for p in start.plans},
         floors.frozen(start.body),
+        name if isinstance(twin, dict) else "",
     )
 
 

@@ -89,7 +89,9 @@ def cells(
 
 
 def merged(cells: Sequence[ObservedCell]) -> tuple[ObservedCell, ...]:
-    """Cells of several runs that are equal in every factor as one, with the trials of all."""
+    """Cells of several runs that are equal in every factor as one, with the trials of all. The number of a cell's
+    trials was fixed beforehand only where one run made them: a further run may have been made for what the first
+    showed."""
     groups: dict[object, list[ObservedCell]] = {}
     for cell in cells:
         key = (cell.id, cell.side, tuple(sorted(cell.factors.items(), key=str)), str(cell.layers))
@@ -98,7 +100,7 @@ def merged(cells: Sequence[ObservedCell]) -> tuple[ObservedCell, ...]:
         replace(
             same[0],
             trials=tuple(t for c in same for t in c.trials),
-            fixed=all(c.fixed for c in same if c.applied),
+            fixed=all(c.fixed for c in same if c.applied) and sum(bool(c.applied) for c in same) < 2,
             randomised=None if any(c.randomised is None for c in same) else all(c.randomised for c in same),
             shows_asked=all(c.shows_asked for c in same),
             checked=_worst(c.checked for c in same),

@@ -123,9 +123,9 @@ class Run:
         """`started` is on disk before the child exists; `ended` after its evidence is."""
         cell = f"warming:{plan.id}" if warming else plan.id
         index = sum(v.cell == cell for v in self.judged.verdicts)
-        identity = f"{self.id}.{len(self.judged.verdicts) + len(self.judged.warming) + 1:04d}"
-        while identity in self.judged.seen:
-            identity += "r"
+        number = len(self.judged.verdicts) + len(self.judged.warming) + 1
+        while (identity := f"{self.id}.{number:04d}") in self.judged.seen:
+            number += 1
         engine = self.prepared.engine_of(plan.condition)
         assert engine is not None, f"no engine for {plan.id}"
         planned = adapters.of(plan.condition.runtime).plan(

@@ -84,6 +84,8 @@ def _trial(verdict: TrialVerdict, order: int, met: Circumstances | None) -> dict
         "why": verdict.applied.why,
         "passed": verdict.passed,
         "output": verdict.agreement.verdict.value if verdict.agreement else None,
+        "output_why": verdict.agreement.why if verdict.agreement else None,
+        "output_floor": verdict.agreement.floor if verdict.agreement else None,
         "tokens_per_second": verdict.tokens_per_second,
         "seconds": verdict.seconds,
         "prompt_per_second": verdict.prompt_per_second,

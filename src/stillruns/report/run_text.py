@@ -23,9 +23,9 @@ def text(result: RunResult, *, trials: bool = False) -> str:
         lines.append(visible(result.question))
     lines += ["", *table(result.cells)]
     lines += survival(result)
-    if result.checks:
-        lines += ["", f"distributions of {visible(result.checks[0].model)} against the reference's, token by token:"]
-        lines += [f"  {c.verdict.value:<10} {c.cell}: {visible(c.why)}" for c in result.checks]
+    for model in dict.fromkeys(check.model for check in result.checks):
+        lines += ["", f"distributions of {visible(model)} against the reference's, token by token:"]
+        lines += [f"  {c.verdict.value:<10} {c.cell}: {visible(c.why)}" for c in result.checks if c.model == model]
     lines += floors(result)
     lines += ["", *claims_text.short(result.claims)] if result.claims else []
     if trials:
