@@ -161,3 +161,22 @@ def test_the_kernels_remarks_are_told() -> None:
     assert [refs for _, refs in told] == [("s0:L1",), ("s0:L2",), ("s0:L3",)]
     assert "amdgpu/vega10_sos.bin" in told[2][0]
     assert "says nothing about the GPU" not in autopsy_text.text(found)
+
+
+def test_what_was_asked_of_the_oldest_schedulers() -> None:
+    """0.1.38 to 0.1.44 print what was asked and an estimate; the runner's own command line has the estimate only."""
+    line = "time=2024-05-05T10:00:10.000Z level=INFO source="
+    found = autopsy.perform(
+        ("-",),
+        io.BytesIO(
+            (
+                f'{line}memory.go:133 msg="offload to gpu" layers.requested=2 layers.real=33 memory.available="7 GiB"\n'
+                f'{line}server.go:320 msg="starting llama server" cmd="/t/runners/cuda_v11/ollama_llama_server '
+                '--model /m/x --ctx-size 2048 --n-gpu-layers 2 --port 40001"\n'
+                "llm_load_tensors: offloaded 2/33 layers to GPU\n"
+                f'{line}server.go:545 msg="llama runner started in 2.00 seconds"\n'
+            ).encode()
+        ),
+    )
+    runner = found.servers[0].runners[0]
+    assert (runner.requested_layers, runner.applied_layers, runner.total_layers) == (2, 2, 33)

@@ -119,7 +119,8 @@ def _runner_library(state: OllamaState, event: Event) -> None:
 
 
 def _estimate(state: OllamaState, event: Event) -> None:
-    state.estimate = (int(event.fields["requested"]), int(event.fields["total"]), event.ref)
+    total = event.fields.get("total")
+    state.estimate = (int(event.fields["requested"]), None if total is None else int(total), event.ref)
 
 
 def _engine(state: OllamaState, event: Event) -> None:

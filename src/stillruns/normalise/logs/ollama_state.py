@@ -50,7 +50,7 @@ class OllamaState:
     probing: int = 0
     polled_from: float | None = None
     buses: set[str] = field(default_factory=set)
-    estimate: tuple[int, int, Ref] | None = None
+    estimate: tuple[int, int | None, Ref] | None = None
     requests: list[Served] = field(default_factory=list)
     requests_dropped: int = 0
     access_line: int = 0
