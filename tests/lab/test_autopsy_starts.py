@@ -170,7 +170,7 @@ def test_what_was_asked_of_the_oldest_schedulers() -> None:
         ("-",),
         io.BytesIO(
             (
-                f'{line}memory.go:133 msg="offload to gpu" layers.requested=2 layers.real=33 memory.available="7 GiB"\n'
+                f'{line}memory.go:133 msg="offload to gpu" layers.requested=2 layers.real=33 x="7 GiB"\n'
                 f'{line}server.go:320 msg="starting llama server" cmd="/t/runners/cuda_v11/ollama_llama_server '
                 '--model /m/x --ctx-size 2048 --n-gpu-layers 2 --port 40001"\n'
                 "llm_load_tensors: offloaded 2/33 layers to GPU\n"
@@ -180,3 +180,19 @@ def test_what_was_asked_of_the_oldest_schedulers() -> None:
     )
     runner = found.servers[0].runners[0]
     assert (runner.requested_layers, runner.applied_layers, runner.total_layers) == (2, 2, 33)
+
+
+def test_a_weak_sign_is_not_said_to_be_survived() -> None:
+    """A word of a crash in a person's sentence proves nothing; nor that anything went on after it."""
+    text = b"main: server is listening on http://127.0.0.1:8080\nI get `Segmentation fault` sometimes.\n"
+    found = autopsy.perform(("-",), io.BytesIO(text))
+    assert found.incidents == ()
+    assert not [note.text for note in found.warnings if "went on" in note.text]
+
+
+def test_a_container_has_a_limit_of_its_own() -> None:
+    """A kill in a memory cgroup does not say that the machine's memory was used up."""
+    line = (
+        "Mar 02 10:00:05 box kernel: Memory cgroup out of memory: Killed process 4242 (llama-server) total-vm:31kB\n"
+    )
+    assert "container" in one(line).explanation

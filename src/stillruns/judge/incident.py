@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from stillruns.judge import fallbacks, incident_fields, incident_twins, incident_words, known_faults
-from stillruns.judge.incident_group import Group, Index, groups, line_of, runner_of
+from stillruns.judge.incident_group import MINOR, Group, Index, groups, line_of, runner_of
 from stillruns.judge.incident_kernel import leftover, of_group
 from stillruns.judge.kernel_incident import kernel_backend, kernel_only, remarks
 from stillruns.judge.signature import signature, telling
@@ -92,6 +92,8 @@ def _survived(server: ServerLog, group: Group, known: Knowledge) -> Note:
     refs = (*(t.ref for t in group.troubles), *(e.ref for e in group.endings))
     pattern = known.patterns.get(group.troubles[0].pattern) if group.troubles else None
     said = pattern.explanation if pattern else "it was stopped"
+    if not group.endings and max(t.rank for t in group.troubles) < MINOR:
+        return Note("weak", f"{server.id}: {len(refs)} line(s) that alone prove no failure: {said}", refs[:5])
     return Note("survived", f"{server.id} went on after {len(refs)} line(s) of trouble: {said}", refs[:5])
 
 

@@ -39,7 +39,7 @@ def kernel_only(run: list[KernelEvent]) -> Incident:
     segfault = next((e for e in run if e.kind is KernelEventKind.SEGFAULT), None)
     if KernelEventKind.OOM_KILL in kinds:
         outcome, parts, signal = OutcomeKind.OOM, (Component.CONFIGURATION,), "SIGKILL"
-        said = "The kernel killed the process because the machine's memory was used up."
+        said = "The kernel killed the process for want of memory: the machine's, or what its container may use."
         key = next(e for e in run if e.kind is KernelEventKind.OOM_KILL)
     elif segfault is not None:
         outcome, signal, key = OutcomeKind.CRASH, "SIGSEGV", segfault

@@ -126,7 +126,8 @@ def _server(server: ServerLog) -> str:
     program = f", {server.program}" if server.program else ""
     lines = [f"Server {server.id}{name}: {server.runtime.value}{program}, version {version}{how}"]
     for loaded in server.backends_loaded[:8]:
-        lines.append(f"  backend {loaded.backend.value} from {loaded.library}  [{loaded.ref}]")
+        library = f" from {loaded.library}" if loaded.library else ""
+        lines.append(f"  backend {loaded.backend.value}{library}  [{loaded.ref}]")
     for device in server.devices[:16]:
         driver = f", {device.driver}" if device.driver else ""
         target = f", {device.target}" if device.target else ""
@@ -187,7 +188,8 @@ def _requests(requests: tuple[LogRequest, ...]) -> str:
                 request.flash_attention or "?",
                 "?" if request.requested_layers is None else str(request.requested_layers),
                 got,
-                request.applied.value + ("" if request.applied.value == "yes" else f": {request.why}"),
+                request.applied.value
+                + ("" if request.applied.value == "yes" or not request.why else f": {request.why}"),
             )
         )
     left = len(requests) - MAX_REQUESTS
