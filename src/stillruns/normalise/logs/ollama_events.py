@@ -10,6 +10,7 @@ from stillruns.model.server_facts import Event
 from stillruns.model.server_log import LoadedBackend
 from stillruns.normalise.crash import signs
 from stillruns.normalise.logs import ollama_devices, slog
+from stillruns.normalise.logs.llama_cpp_devices import LISTING
 from stillruns.normalise.logs.ollama_requests import PATHS, Served, assign, seconds, times
 from stillruns.normalise.logs.ollama_runner import arguments, built_for
 from stillruns.normalise.logs.ollama_state import MAX_REQUESTS, OllamaState
@@ -286,6 +287,10 @@ def _backend_loaded(state: OllamaState, event: Event) -> None:
         state.libraries.append(LoadedBackend(backend, library, event.ref))
 
 
+def _listing(state: OllamaState, event: Event) -> None:
+    LISTING[event.kind](state.seen, event)
+
+
 _Handler = Callable[[OllamaState, Event], object]
 _HANDLERS: dict[str, _Handler] = {
     "listening": _listening,
@@ -318,13 +323,6 @@ _HANDLERS: dict[str, _Handler] = {
 }
 _DEVICES: dict[str, _Handler] = {
     "backend_loaded": _backend_loaded,
-    "devices_found": lambda state, event: state.seen.found(event),
-    "devices_none": lambda state, event: state.seen.found(event),
-    "cuda_device": lambda state, event: state.seen.cuda(event),
-    "vulkan_device": lambda state, event: state.seen.vulkan(event),
-    "listed_device": lambda state, event: state.seen.listed(event),
-    "sycl_device": lambda state, event: state.seen.sycl(event),
-    "metal_device": lambda state, event: state.seen.metal(event),
-    "metal_memory": lambda state, event: state.seen.metal_memory(event),
+    **dict.fromkeys(LISTING, _listing),
     "device_used": lambda state, event: state.seen.used(event),
 }
