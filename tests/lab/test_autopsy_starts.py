@@ -196,3 +196,10 @@ def test_a_container_has_a_limit_of_its_own() -> None:
         "Mar 02 10:00:05 box kernel: Memory cgroup out of memory: Killed process 4242 (llama-server) total-vm:31kB\n"
     )
     assert "container" in one(line).explanation
+
+
+def test_a_model_that_was_not_loaded_is_an_incident() -> None:
+    """The end of a paste that says that the program gave up is an error in load, though the reason is cut off."""
+    incident = one("srv    load_model: failed to load model, '/m/q.gguf'\nmain: exiting due to model loading error\n")
+    assert (incident.outcome, incident.phase) == (OutcomeKind.ERROR, Phase.LOAD)
+    assert "this line alone does not say why" in incident.explanation
