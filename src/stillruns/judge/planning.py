@@ -119,10 +119,11 @@ def sentence(rule: Decide, stop: StopRule | None = None) -> str:
     )
     if stop is None or max(low.undecided, high.undecided) < _OFTEN:
         return text
-    return (
-        f"{text}; {stop.max_trials} trials at most leave {100 * low.undecided:.2g} % of them undecided where it is good "
-        f"and {100 * high.undecided:.2g} % where it is bad"
+    good, bad = (f"{100 * at.undecided:.2g} %" for at in (low, high))
+    limit = (
+        f"{stop.max_trials} trials at most leave {good} of them undecided where it is good and {bad} where it is bad"
     )
+    return f"{text}; {limit}"
 
 
 def trials_without_failure(below: float, level: float = 0.95) -> int:

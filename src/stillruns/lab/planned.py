@@ -40,7 +40,10 @@ def plan(spec: Spec) -> RunPlan:
 
 
 def question(rule: Decide, stop: StopRule | None = None) -> Question:
-    """What it takes to tell two rates apart, within the bounds of `stop` where it is given. Raises UsageError for rates that are too close to plan."""
+    """What it takes to tell two rates apart, within the bounds of `stop` where it is given.
+
+    Raises UsageError for rates that are too close to plan.
+    """
     if rule.fail_above - rule.fail_below < CLOSEST:
         raise UsageError(
             f"{rule.fail_below:g} and {rule.fail_above:g} are closer than {CLOSEST:g}: no run here could tell them "
