@@ -2,10 +2,51 @@
 
 from __future__ import annotations
 
-from stillruns.judge.incident_group import line_of
-from stillruns.model.backend import Backend
+from collections.abc import Sequence
+
+from stillruns.judge.incident_group import Group, line_of
+from stillruns.model.backend import Backend, Runtime
 from stillruns.model.phase import Phase
+from stillruns.model.server_facts import Trouble
 from stillruns.model.server_log import Ending, ServerLog
+
+IGNORED = ("no-usable-gpu",)
+"""Patterns of lines by which a server says that it goes on on the CPU alone."""
+
+_BUSY = (Phase.LOAD, Phase.RESERVE, Phase.WARMUP, Phase.PROMPT)
+
+
+def only_ignored(group: Group) -> bool:
+    """Whether nothing went wrong but that a GPU was asked for and is not there."""
+    return bool(group.troubles) and all(t.pattern in IGNORED for t in group.troubles)
+
+
+def quiet(server: ServerLog, survived: list[Group]) -> tuple[list[Group], list[Group]]:
+    """(incidents, survived) of a server without a death: it may have fallen back to the CPU, and then what the probe
+    said before is the reason; or its log ends in mid work."""
+    lost = ending(server) or unfinished(server)
+    if lost is not None:
+        group = Group(lost=lost[1])
+        said = [g for g in survived if _probes(g.troubles, lost[0])]
+        for trouble in (t for g in said for t in g.troubles):
+            group.add(line_of(trouble.ref), trouble)
+        group.add(line_of(lost[0].ref), lost[0])
+        return [group], [g for g in survived if g not in said]
+    if server.last_phase in _BUSY and server.runtime in (Runtime.OLLAMA, Runtime.VLLM) and not server.clean_end:
+        last = server.phases[-1].last
+        excerpt = any(note.kind == "excerpt" for note in server.notes)
+        if not excerpt and not any(line_of(r.last) > line_of(last) for r in server.requests):
+            text = dict(server.texts).get(last, f"the log ends in {server.last_phase.value}")
+            group = Group()
+            group.add(line_of(last), Ending("cut", last, text, phase=server.last_phase, phase_ref=last))
+            return [group], survived
+    return [], survived
+
+
+def _probes(troubles: Sequence[Trouble], end: Ending) -> bool:
+    """Whether these lines are the failed probe's own."""
+    early = all(t.phase is Phase.DISCOVER and line_of(t.ref) <= line_of(end.ref) for t in troubles)
+    return bool(troubles) and early
 
 
 def unfinished(server: ServerLog) -> tuple[Ending, Backend] | None:

@@ -19,7 +19,7 @@ from stillruns.judge.signature import signature, telling
 from stillruns.judge.stack_phase import first_computation
 from stillruns.judge.stack_phase import phase as stack_phase
 from stillruns.model.autopsy import Confidence, Excerpt, Incident
-from stillruns.model.backend import Backend, Runtime
+from stillruns.model.backend import Backend
 from stillruns.model.card_name import CardName
 from stillruns.model.component import Component
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
@@ -30,7 +30,6 @@ from stillruns.model.server_facts import Trouble
 from stillruns.model.server_log import Ending, LogDevice, Note, Runner, ServerLog
 from stillruns.model.workaround import KnownIssue, Workaround
 
-_BUSY = (Phase.LOAD, Phase.RESERVE, Phase.WARMUP, Phase.PROMPT)
 _CAUSES = (OutcomeKind.OOM, OutcomeKind.DEVICE_LOST, OutcomeKind.HANG)
 _CAUSE_RANK = 70
 _KEY_RANK = 60
@@ -68,7 +67,7 @@ def judge(
     for server in servers:
         found, survived = groups(server, known.patterns)
         if not found:
-            found = _quiet(server)
+            found, survived = fallbacks.quiet(server, survived)
         index = Index(server)
         for group in found:
             source = _source(group)
@@ -82,26 +81,6 @@ def judge(
     for run in leftover(events, used, not servers):
         incidents.append(kernel_only(run))
     return tuple(incidents), tuple(notes)
-
-
-def _quiet(server: ServerLog) -> list[Group]:
-    """A server without a line of trouble: it may still have fallen back to the CPU, or its log ends in mid work."""
-    lost = fallbacks.ending(server)
-    group = Group()
-    if lost is not None:
-        group.add(line_of(lost[0].ref), lost[0])
-        group.lost = lost[1]
-    elif (probe := fallbacks.unfinished(server)) is not None:
-        group.add(line_of(probe[0].ref), probe[0])
-        group.lost = probe[1]
-    elif server.last_phase in _BUSY and server.runtime in (Runtime.OLLAMA, Runtime.VLLM) and not server.clean_end:
-        last = server.phases[-1].last
-        excerpt = any(note.kind == "excerpt" for note in server.notes)
-        if excerpt or any(line_of(r.last) > line_of(last) for r in server.requests):
-            return []
-        text = dict(server.texts).get(last, f"the log ends in {server.last_phase.value}")
-        group.add(line_of(last), Ending("cut", last, text, phase=server.last_phase, phase_ref=last))
-    return [group] if group.endings else []
 
 
 def _source(group: Group) -> str:
@@ -137,18 +116,9 @@ def _incident(
     parts = incident_fields.context(parts, server, outcome, pattern, signal)
     key = _key(group, top, kernel)
     sign = signature(signal or _implied(group), frames, key.text if key else "")
-    explanation = incident_words.explain(
-        server,
-        outcome,
-        signal,
-        phase,
-        on,
-        device,
-        target,
-        runner,
-        pattern if top and top.rank >= 40 else None,
-        remark,
-    )
+    killed = outcome is OutcomeKind.OOM and any(e.kind is KernelEventKind.OOM_KILL for e in kernel)
+    why, advice = incident_words.said(pattern if top and top.rank >= 40 else None, killed)
+    explanation = incident_words.explain(server, outcome, signal, phase, on, device, target, runner, why, remark)
     return Incident(
         server=server.id,
         request=request.id if request else None,
@@ -170,7 +140,7 @@ def _incident(
         evidence=_evidence(group, kernel, runner, index.shown),
         confidence=_confidence(outcome, phase, on, pattern, signal, group),
         explanation=explanation,
-        next_step=incident_words.next_step(outcome, pattern if top and top.rank >= 40 else None, phase),
+        next_step=incident_words.next_step(outcome, advice, phase),
         pattern=top.pattern if top else None,
         workarounds=_workarounds(pattern, target, on, server, known.workarounds),
         why_unknown=_why(server, group, outcome, phase, on, target, parts, runner),
@@ -223,7 +193,7 @@ def _outcome(
         best = max(causes, key=lambda t: (t.rank, -line_of(t.ref)))
         if top is None or top.outcome in _CAUSES or best.outcome is not OutcomeKind.OOM or top.rank < 85:
             return best.outcome, manner or best.outcome.value.replace("_", " ")
-    if "fallback" in kinds and signal is None:
+    if signal is None and ("fallback" in kinds or (not kinds and fallbacks.only_ignored(group))):
         return OutcomeKind.OK, "silent CPU fallback: the GPU that was there did nothing"
     if signal in _GIVES_UP and top is not None and top.outcome in _GIVEN_UP and top.rank >= _SAID_RANK:
         return OutcomeKind.ABORT, manner  # the program said why it gave up, and abort() ends this way on Windows
@@ -283,8 +253,9 @@ def _key(group: Group, top: Trouble | None, kernel: tuple[KernelEvent, ...]) -> 
     """The single most telling line: the pattern's, a signal's, the kernel's, then whatever ended it."""
     if top is not None and top.rank >= _KEY_RANK:
         return Excerpt(top.ref, top.text)
+    killed = [k for k in kernel if k.kind is KernelEventKind.OOM_KILL]
     signals = [e for e in group.deaths if e.kind in ("signal", "assert", "terminate")]
-    if signals:
+    if signals and not (killed and signals[0].signal == "SIGKILL"):
         return Excerpt(signals[0].ref, signals[0].text)
     deaths = [
         k for k in kernel if k.kind in (KernelEventKind.SEGFAULT, KernelEventKind.TRAP, KernelEventKind.OOM_KILL)

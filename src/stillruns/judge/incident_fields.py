@@ -230,8 +230,17 @@ def components(
     if exchangeable and (Component.VULKAN_DRIVER in found or outcome is OutcomeKind.OOM):
         # AMDVLK and the closed driver refuse allocations that RADV grants; they are the first to exchange
         found = [Component.VULKAN_DRIVER, *found]
-    return tuple(dict.fromkeys(found)) or (Component.UNKNOWN,)
+    foreign = _FOREIGN.get(on, ())
+    return tuple(dict.fromkeys(c for c in found if c not in foreign)) or (Component.UNKNOWN,)
 
+
+_AMD = (Component.HSA, Component.HIP, Component.ROCBLAS, Component.HIPBLASLT, Component.MIOPEN)
+_FOREIGN: Mapping[Backend, tuple[Component, ...]] = {
+    Backend.ROCM: (Component.CUDA,),
+    Backend.CUDA: _AMD,
+    Backend.VULKAN: (Component.CUDA, *_AMD),
+}
+"""What a backend does not use: one line is printed for CUDA and ROCm, and a pattern names the parts of both."""
 
 _NO_CODE = ("gpu-no-kernel-image", "gpu-invalid-device-function", "hip-no-binary", "hip-no-code-object")
 

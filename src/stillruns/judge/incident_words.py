@@ -30,7 +30,9 @@ _PHASES = {
 }
 _ELSEWHERE = "Repeat it once with the CPU only and once with another backend: that tells the model from the path."
 _KERNEL = "Read the kernel's log (journalctl -k) of the same minute"
+_NO_GPU = "Run stillruns check: it says which layer of the stack stops the GPU; OLLAMA_DEBUG=1 shows more of a probe."
 _NEXT = {
+    OutcomeKind.OK: _NO_GPU,
     OutcomeKind.CRASH: _ELSEWHERE,
     OutcomeKind.ABORT: _ELSEWHERE,
     OutcomeKind.OOM: "Offload fewer layers or use a smaller context, and see whether it loads then.",
@@ -39,6 +41,18 @@ _NEXT = {
     OutcomeKind.WRONG_OUTPUT: "Compare with the CPU's answer at temperature 0; with several GPUs, try one.",
 }
 _NO_CAUSE = "No line of this log says why."
+_KILLED = (
+    "The kernel's out-of-memory killer ended it: the machine's memory or its container's limit was used up, not the "
+    "GPU's.",
+    "Free memory or add swap, or take a smaller model or context; a layer on the GPU needs less of the machine's.",
+)
+
+
+def said(pattern: CrashPattern | None, killed: bool) -> tuple[str, str]:
+    """(why, what to try) that the cause tells: the kernel's kill, else the deciding pattern; empty for none."""
+    if killed:
+        return _KILLED
+    return (pattern.explanation, pattern.next_step) if pattern is not None else ("", "")
 
 
 def explain(
@@ -50,11 +64,13 @@ def explain(
     device: LogDevice | None,
     target: str | None,
     runner: Runner | None,
-    top: CrashPattern | None,
+    why: str,
     remark: str,
 ) -> str:
     """The sentences. They repeat only what the incident's fields say."""
-    who = "A runner of Ollama" if server.runtime.value == "ollama" else (server.program or "The program")
+    who = server.program or "The program"
+    if server.runtime.value == "ollama":
+        who = "Ollama" if phase is Phase.INIT and runner is None else "A runner of Ollama"
     if outcome is None:
         where = _PHASES.get(phase, "")
         if phase is Phase.DISCOVER:
@@ -62,6 +78,8 @@ def explain(
         return f"The log ends {where}: it cannot tell a hang or a death from a log that was cut there.".replace(
             "  ", " "
         )
+    if outcome is OutcomeKind.OK:
+        return _fell_back(server, on, why)
     sentence = f"{who} {_VERBS.get(outcome, 'ended')}"
     sentence += f" with {signal}" if signal else ""
     sentence += f" {_PHASES[phase]}" if phase in _PHASES else ""
@@ -71,12 +89,19 @@ def explain(
     layers = _layers(runner)
     sentence += f", {layers}" if layers else ""
     parts = [sentence + "."]
-    parts.append(top.explanation if top is not None else _NO_CAUSE)
+    parts.append(why or _NO_CAUSE)
     if phase is Phase.UNKNOWN:
         parts.append("In which phase, the log does not tell.")
     if remark:
         parts.append(remark[0].upper() + remark[1:] + ".")
     return " ".join(parts)
+
+
+def _fell_back(server: ServerLog, on: Backend, why: str) -> str:
+    """A GPU that was looked for in vain; the server lives."""
+    who = "Ollama" if server.runtime.value == "ollama" else (server.program or "The program")
+    lost = f" The GPU was looked for through {on.value}." if on not in (Backend.UNKNOWN, Backend.CPU) else ""
+    return f"{who} went on, on the CPU: no GPU is used.{lost} {why or _NO_CAUSE}"
 
 
 def _layers(runner: Runner | None) -> str:
@@ -86,10 +111,10 @@ def _layers(runner: Runner | None) -> str:
     return f"with {runner.applied_layers}{total} layers offloaded"
 
 
-def next_step(outcome: OutcomeKind | None, top: CrashPattern | None, phase: Phase) -> str:
-    """The pattern's advice, else what narrows it down."""
-    if top is not None and top.next_step:
-        return top.next_step
+def next_step(outcome: OutcomeKind | None, advice: str, phase: Phase) -> str:
+    """The cause's advice, else what narrows it down."""
+    if advice:
+        return advice
     if outcome is None:
         return "Give the whole log, to its end, and the kernel's log of the same time."
     return _NEXT.get(outcome, "Give a log with more detail (llama-server: -lv 4; Ollama: OLLAMA_DEBUG=1).")

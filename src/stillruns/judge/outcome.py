@@ -31,6 +31,11 @@ _STOPPED = frozenset({130, 137, 143})
 
 _DEADLINE_PHASE = {"first_token": Phase.PROMPT, "token": Phase.DECODE, "teardown": Phase.TEARDOWN}
 
+_SAYS_WHY = 70
+"""From this rank on a line's own words are the reason of an exit status."""
+
+_QUOTED = 160
+
 _CAUSES = (OutcomeKind.OOM, OutcomeKind.DEVICE_LOST)
 
 _CAUSE_WORDS = {OutcomeKind.OOM: "out of memory", OutcomeKind.DEVICE_LOST: "device lost"}
@@ -158,7 +163,8 @@ def judge(record: TrialRecord, facts: ServerFacts | Absence, answered: Answered 
         kind, phase = key.outcome, key.phase
         text = f"{kind.value} in {phase.value}, logged although tokens came"
     elif manner.kind is not OutcomeKind.OK:
-        text = f"{manner.text} {seen.place(phase)}{manner.after}"
+        phase = key.phase if key is not None and phase is Phase.UNKNOWN else phase
+        text = f"{manner.text} {seen.place(phase)}{manner.after}{_reason(manner, key)}"
     return Outcome(
         kind=kind,
         phase=phase,
@@ -170,6 +176,14 @@ def judge(record: TrialRecord, facts: ServerFacts | Absence, answered: Answered 
         key_text="" if key is None else key.text,
         refs=tuple(t.ref for t in troubles),
     )
+
+
+def _reason(manner: _Manner, key: Trouble | None) -> str:
+    """The log's own words for why a program left by itself before it was ready; its exit status says nothing."""
+    left = manner.kind in (OutcomeKind.ERROR, OutcomeKind.NOT_READY) and manner.text.startswith("exit status")
+    if not left or key is None or key.rank < _SAYS_WHY:
+        return ""
+    return f": {key.text[:_QUOTED].rstrip()}{'…' if len(key.text) > _QUOTED else ''}"
 
 
 def _components(

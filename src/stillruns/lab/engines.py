@@ -96,16 +96,18 @@ def first_device(backend: Backend, engine: Engine) -> str:
     return next((d.name for d in engine.devices if backend_of_device(d.name) is backend), "")
 
 
+_SOFTWARE = "; a software driver (llvmpipe) is listed only with env = { GGML_VK_VISIBLE_DEVICES = '0' }"
+
+
 def no_device(backend: BackendSpec, engine: Engine) -> str:
     """One sentence: the binary lists no device of that backend; its trials will show what it does then."""
-    what = (
-        "cannot list its devices"
-        if isinstance(engine.devices, Absence)
-        else f"lists no {backend.backend.value} device"
-    )
     hint = ""
-    if backend.backend is Backend.VULKAN and "GGML_VK_VISIBLE_DEVICES" not in backend.env:
-        hint = "; a software driver (llvmpipe) is listed only with env = { GGML_VK_VISIBLE_DEVICES = '0' }"
+    if isinstance(engine.devices, Absence):
+        what = f"cannot list its devices ({engine.devices.detail or engine.devices.reason.value})"
+    else:
+        what = f"lists no {backend.backend.value} device"
+        seen = backend.backend is not Backend.VULKAN or "GGML_VK_VISIBLE_DEVICES" in backend.env
+        hint = "" if seen else _SOFTWARE
     return f"{backend.id}: {engine.binary} {what}{hint}; trials run without --device and are void if they use the CPU"
 
 

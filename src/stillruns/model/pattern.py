@@ -29,7 +29,8 @@ class GrammarRule(msgspec.Struct, frozen=True):
 
 class CrashPattern(msgspec.Struct, frozen=True):
     """A line that explains a failure. Higher `rank` explains more; `origin` is `real` or `composed` (a pattern whose
-    only golden log was composed never says `high`). `explanation` and `next_step` are plain sentences."""
+    only golden log was composed never says `high`). `explanation` and `next_step` are plain sentences. `phase` is
+    what the line tells by itself; `phase_alone` is the phase where no line before it told one."""
 
     id: str
     regex: str
@@ -44,3 +45,8 @@ class CrashPattern(msgspec.Struct, frozen=True):
     source: str
     workarounds: tuple[str, ...] = ()
     harmless_when: str = ""
+    phase_alone: Phase = Phase.UNKNOWN
+
+    def place(self, current: Phase) -> Phase:
+        """The phase of a line that it explains; `current` is what the lines before it told."""
+        return self.phase or (self.phase_alone if current is Phase.UNKNOWN else current)

@@ -13,10 +13,11 @@ from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.engine import Device
 from stillruns.normalise import program_help
 from stillruns.normalise.logs.prefix import strip
-from stillruns.normalise.logs.reader import clean
+from stillruns.normalise.logs.reader import clean, visible
 from stillruns.normalise.system_info import features
 
 _DEVICE = re.compile(r"^\s+(\S+): (.*?)(?: \((\d+) MiB, (\d+) MiB free\))?$")
+_TROUBLE = re.compile(r"(?i)error|not found|cannot|failed|denied")
 _VERSION = re.compile(r"^version: (.+)$")
 
 
@@ -63,7 +64,14 @@ def _devices(raw: bytes) -> tuple[Device, ...] | Absence:
             )
     if not raw.strip():
         return Absence(AbsenceReason.NOT_COLLECTED, "--list-devices printed nothing")
-    return Absence(AbsenceReason.UNPARSABLE, "--list-devices printed no list of devices")
+    return Absence(AbsenceReason.UNPARSABLE, f"--list-devices printed no list, but: {_telling(lines)}")
+
+
+def _telling(lines: list[str]) -> str:
+    """The first line that names a trouble, else the first that says anything, in quotes; at most 200 characters."""
+    said = [line.strip() for line in lines if line.strip()]
+    first = next((line for line in (*said, "") if _TROUBLE.search(line)), said[0] if said else "")
+    return f"'{visible(first[:200])}'" if first else "blanks"
 
 
 def _listed(lines: list[str]) -> list[Device]:

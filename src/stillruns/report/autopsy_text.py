@@ -14,12 +14,19 @@ MAX_EVIDENCE = 8
 _WIDTH = 110
 
 
+_NONE = "No incident: no line of a death, an error or a fallback was found."
+_NO_LOG = (
+    "No incident, and no line of a server that is known either: this says nothing about the GPU. Give the server's "
+    "own log: journalctl -u ollama -b, docker logs NAME, or what llama-server printed; with journalctl -k beside it."
+)
+
+
 def text(found: Autopsy) -> str:
     """The whole report; excerpts were made visible when they were read."""
     parts = [_sources(found)]
     parts += [_incident(number, incident) for number, incident in enumerate(found.incidents, 1)]
     if not found.incidents:
-        parts.append("No incident: no line of a death, an error or a fallback was found.")
+        parts.append(_NONE if found.servers else _wrap(_NO_LOG, 2))
     parts += [_server(server) for server in found.servers]
     if found.warnings:
         shown = [f"  {n.kind}: {n.text}" + _refs(n.refs) for n in found.warnings[:30]]

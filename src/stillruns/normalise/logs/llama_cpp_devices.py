@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -138,6 +139,19 @@ class SeenDevices:
     def _use(self, name: str, ref: Ref) -> None:
         if name in self._by_name:
             self._by_name[name] = replace(self._by_name[name], used=ref)
+
+
+LISTING: dict[str, Callable[[SeenDevices, Event], None]] = {
+    "devices_found": SeenDevices.found,
+    "devices_none": SeenDevices.found,
+    "cuda_device": SeenDevices.cuda,
+    "vulkan_device": SeenDevices.vulkan,
+    "listed_device": SeenDevices.listed,
+    "sycl_device": SeenDevices.sycl,
+    "metal_device": SeenDevices.metal,
+    "metal_memory": SeenDevices.metal_memory,
+}
+"""Kind of event -> what takes it: the lines that list devices, in every program that ggml prints them in."""
 
 
 def _without_id(text: str) -> str:

@@ -15,7 +15,7 @@ from stillruns.model.outcome import OutcomeKind
 from stillruns.model.pattern import CrashPattern
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Buffer, Event, Offload, Timing, Trouble
-from stillruns.normalise.logs.llama_cpp_devices import SeenDevices
+from stillruns.normalise.logs.llama_cpp_devices import LISTING, SeenDevices
 from stillruns.normalise.logs.llama_cpp_load import Load, Phases
 from stillruns.normalise.system_info import features
 
@@ -153,7 +153,7 @@ class State:
                 rank=pattern.rank,
                 ref=ref,
                 text=text,
-                phase=pattern.phase or self.phase(),
+                phase=pattern.place(self.phase()),
                 device=device,
             )
         )
@@ -359,6 +359,10 @@ def _line(ref: Ref) -> int:
     return int(ref.rpartition("L")[2])
 
 
+def _listing(state: State, event: Event) -> None:
+    LISTING[event.kind](state.seen, event)
+
+
 _HANDLERS: dict[str, Callable[[State, Event], object]] = {
     "build": _build,
     "verbosity": _verbosity,
@@ -383,14 +387,7 @@ _HANDLERS: dict[str, Callable[[State, Event], object]] = {
     "gpu_error_where": _gpu_error_where,
     "reserve_retry": _reserve_retry,
     "no_gpu": _no_gpu,
-    "devices_found": lambda state, event: state.seen.found(event),
-    "devices_none": lambda state, event: state.seen.found(event),
-    "cuda_device": lambda state, event: state.seen.cuda(event),
-    "vulkan_device": lambda state, event: state.seen.vulkan(event),
-    "listed_device": lambda state, event: state.seen.listed(event),
-    "sycl_device": lambda state, event: state.seen.sycl(event),
-    "metal_device": lambda state, event: state.seen.metal(event),
-    "metal_memory": lambda state, event: state.seen.metal_memory(event),
+    **dict.fromkeys(LISTING, _listing),
     "device_used": _device_used,
     "main_device": lambda state, event: state.seen.main(event),
     "backend_used": lambda state, event: state.seen.backend_used(event),

@@ -172,7 +172,7 @@ class Reader:
                 rank=pattern.rank,
                 ref=ref,
                 text=visible(text),
-                phase=Phase.DISCOVER if probe else pattern.phase or state.phase(),
+                phase=Phase.DISCOVER if probe else pattern.place(state.phase()),
                 device=match.groupdict().get("device"),
                 at=state.deaths.stamp or state.at,
             )

@@ -116,7 +116,8 @@ class Deaths:
                     self.all[-1].frames.append(frame)
                     return True
             return False
-        death = self._add(Death(sign.kind, ref, _line(ref), shown, at, load, sign.signal, sign.exit_status, *place))
+        when = self.stamp or at
+        death = self._add(Death(sign.kind, ref, _line(ref), shown, when, load, sign.signal, sign.exit_status, *place))
         self._window = FRAME_WINDOW
         if text.startswith(("SIG", "panic: ", "fatal error: ")):
             self.dump, self._dumping, self._latest = Dump(ref), death, latest

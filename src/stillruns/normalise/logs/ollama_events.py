@@ -10,6 +10,7 @@ from stillruns.model.server_facts import Event
 from stillruns.model.server_log import LoadedBackend
 from stillruns.normalise.crash import signs
 from stillruns.normalise.logs import ollama_devices, slog
+from stillruns.normalise.logs.llama_cpp_devices import LISTING
 from stillruns.normalise.logs.ollama_requests import PATHS, Served, assign, seconds, times
 from stillruns.normalise.logs.ollama_runner import arguments, built_for
 from stillruns.normalise.logs.ollama_state import MAX_REQUESTS, OllamaState
@@ -260,7 +261,10 @@ def _eof(state: OllamaState, event: Event) -> None:
 
 
 def _terminated(state: OllamaState, event: Event) -> None:
-    state.deaths.terminated(event.ref, event.text, event.fields["error"], state.latest(), state.at, state.phase())
+    phase = state.phase()
+    if phase is Phase.UNKNOWN and "error loading llama server" in event.text:
+        phase = Phase.LOAD  # the scheduler says so while it waits for the runner to be ready
+    state.deaths.terminated(event.ref, event.text, event.fields["error"], state.latest(), state.at, phase)
 
 
 def _load_timeout(state: OllamaState, event: Event) -> None:
@@ -280,6 +284,10 @@ def _backend_loaded(state: OllamaState, event: Event) -> None:
         state.child.libraries.append((backend, event.ref))
     if all((b.backend, b.library) != (backend, library) for b in state.libraries) and len(state.libraries) < 64:
         state.libraries.append(LoadedBackend(backend, library, event.ref))
+
+
+def _listing(state: OllamaState, event: Event) -> None:
+    LISTING[event.kind](state.seen, event)
 
 
 _Handler = Callable[[OllamaState, Event], object]
@@ -314,13 +322,6 @@ _HANDLERS: dict[str, _Handler] = {
 }
 _DEVICES: dict[str, _Handler] = {
     "backend_loaded": _backend_loaded,
-    "devices_found": lambda state, event: state.seen.found(event),
-    "devices_none": lambda state, event: state.seen.found(event),
-    "cuda_device": lambda state, event: state.seen.cuda(event),
-    "vulkan_device": lambda state, event: state.seen.vulkan(event),
-    "listed_device": lambda state, event: state.seen.listed(event),
-    "sycl_device": lambda state, event: state.seen.sycl(event),
-    "metal_device": lambda state, event: state.seen.metal(event),
-    "metal_memory": lambda state, event: state.seen.metal_memory(event),
+    **dict.fromkeys(LISTING, _listing),
     "device_used": lambda state, event: state.seen.used(event),
 }

@@ -107,7 +107,7 @@ class Reader:
                     pattern.rank,
                     ref,
                     visible(text),
-                    pattern.phase or self.phase,
+                    pattern.place(self.phase),
                     device,
                     line.at,
                 )
