@@ -74,3 +74,31 @@ def test_nan_and_strangers_are_damage() -> None:
     other = [TokenProb(t.token + 50, t.logprob, tuple((i + 50, v) for i, v in t.top)) for t in BASE]
     assert divergence.verdict(nan, floor)[0] is OutputVerdict.WRONG
     assert divergence.verdict(divergence.measure(other, BASE, []), floor)[0] is OutputVerdict.WRONG
+
+
+SURE = [TokenProb(0, 0.0, ((0, 0.0), (1, -3.4e38), (2, -3.4e38)))] * 20
+"""A side that gives one token everything: the runtime prints the lowest float for the others."""
+BROKEN = [TokenProb(0, None, ())] * 20
+
+
+def test_certainty_that_the_reference_lacks_is_damage() -> None:
+    """All probability on one token, where the reference leaves two thirds to others, is no `same`."""
+    seen = divergence.measure(SURE, BASE, [])
+    assert seen and seen.kl_mean > 1
+    assert divergence.verdict(seen, divergence.measure(BASE, BASE, []))[0] is OutputVerdict.WRONG
+
+
+def test_a_broken_reference_condemns_nobody() -> None:
+    """Where the reference's own numbers are none there is nothing to compare with; ours being none is damage."""
+    floor = divergence.measure(BASE, BASE, [])
+    assert divergence.verdict(divergence.measure(BASE, BROKEN, []), floor)[0] is OutputVerdict.UNKNOWN
+    assert divergence.verdict(divergence.measure(BROKEN, BASE, []), floor)[0] is OutputVerdict.WRONG
+
+
+def test_a_floor_without_numbers_lets_nothing_pass() -> None:
+    """Two paths of the reference of which one is broken are no floor."""
+    broken = divergence.measure(BROKEN, BASE, [])
+    for seen in (divergence.measure(shifted(0.5), BASE, []), divergence.measure(shifted(0.01), BASE, [])):
+        verdict, why = divergence.verdict(seen, broken)
+        assert verdict is OutputVerdict.UNKNOWN
+        assert "no numbers" in why

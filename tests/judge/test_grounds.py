@@ -9,6 +9,7 @@ from claim_samples import VOID, cell, claim, trial
 
 from stillruns.catalogue.stock_hypotheses import shipped_hypotheses as library
 from stillruns.lab import observing
+from stillruns.model.applied import Answer
 from stillruns.model.claim import ClaimVerdict
 from stillruns.model.observed import ObservedCell, ObservedTrial
 
@@ -238,3 +239,12 @@ def test_a_side_without_trials_is_untested_and_not_different(others: tuple[Obser
     assert found.verdict is ClaimVerdict.VOID
     assert "against" not in found.why
     assert found.contrasts == ()
+
+
+def test_failures_of_unknown_condition_are_named() -> None:
+    """`No applied trial crashed` is true beside crashes that nobody can place; a claim that says so names them."""
+    unplaced = trial("crash", applied=Answer.UNKNOWN, passed=False)
+    found = claim("all(c.crashed == 0 for c in cells)", "1 == 2", cell(passed=3, trials=(unplaced, unplaced)))
+    assert found.verdict is ClaimVerdict.SUPPORTED
+    text = "backend=vulkan,gpu_layers=2: 2 trials of unknown condition failed, and stand in no count and no rate"
+    assert text in found.warnings

@@ -93,6 +93,21 @@ def test_plans(low: float, high: float, trials: int) -> None:
     assert f"at most {trials} trials" in planning.sentence(rule)
 
 
+def test_a_plan_knows_its_bounds() -> None:
+    """Three trials at least and few at most: what they cost, and how often they leave a cell undecided, exactly."""
+    stop = StopRule(decide=RULE, min_trials=3, max_trials=20)
+    low, high = planning.courses(RULE, stop)
+    assert (low.mean, high.mean) == (pytest.approx(6.284, abs=0.001), pytest.approx(4.794, abs=0.001))
+    assert "4.8 where it is bad" in planning.sentence(RULE, stop)
+    assert "undecided" not in planning.sentence(RULE, stop)
+    short = StopRule(decide=Decide(0.05, 0.2, 0.05), min_trials=3, max_trials=20, futility=0.0)
+    assert planning.courses(short.decide or RULE, short)[0].undecided == pytest.approx(0.58, abs=0.01)
+    assert (
+        "20 trials at most leave 58 % of them undecided where it is good and 41 % where it is bad"
+        in planning.sentence(short.decide or RULE, short)
+    )
+
+
 def test_trials_without_failure() -> None:
     """59 for 5 %, 299 for 1 %, 5 for 50 %."""
     assert [planning.trials_without_failure(p) for p in (0.05, 0.01, 0.5)] == [59, 299, 5]

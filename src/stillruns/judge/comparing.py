@@ -201,6 +201,7 @@ def _rates(ledger: Ledger, op: str, a: Basis, b: Basis, gaps: Gaps, *, decides: 
     if a.bound or b.bound or not (a.fixed and b.fixed):
         return _sequences(ledger, op, a, b, key, names)
     if key not in ledger.tests:
+        ledger.steps += 2 * (a.n + 1) * (b.n + 1)  # an exact test goes through every table
         p, method = _exact(ledger, a, b)
         fisher = exact.fisher(a.failures, a.n, b.failures, b.n)
         ledger.tests[key] = _test(a, b, names, method, p, fisher)

@@ -25,6 +25,10 @@ LEAST_NOTICED, LEAST_DAMAGE = 1e-4, 1e-2
 F16 weights on healthy backends differ by 3e-6 to 1e-5 nats, one dead row of 640 by 2e-4."""
 
 
+_LEAST_REST = 1e-9
+"""Probability of all tokens that are not listed, below which it is none; where the reference has more and ours does
+not, ours counts as having so much."""
+
 SHIFT_ERRORS, LEAST_SHIFT = 3.0, 1e-3
 """How far perplexity on a fixed text may move: in standard errors, and in nats below which nothing is suspicious."""
 
@@ -44,7 +48,8 @@ def measure(
     ours: Sequence[TokenProb], reference: Sequence[TokenProb], tokens: Sequence[int | None]
 ) -> Divergence | None:
     """Over all positions that both sides list; `tokens` are those that the reference went on with. None without any,
-    infinite values where a log-probability is no number."""
+    infinite values where a log-probability of ours is no number or no token is listed by both. Where the reference's
+    is no number there is nothing to compare with."""
     seen = [
         found
         for place, (a, b) in enumerate(zip(ours, reference, strict=False))
@@ -80,15 +85,17 @@ def verdict(seen: Divergence | None, floor: Divergence | None) -> tuple[OutputVe
     if seen is None:
         return OutputVerdict.UNKNOWN, "no position has log-probabilities on both sides"
     if not math.isfinite(seen.kl_mean):
-        return OutputVerdict.WRONG, "a log-probability is not a number"
+        return OutputVerdict.WRONG, "a log-probability is not a number, or none of the best tokens is the reference's"
     text = (
         f"KL {seen.kl_mean:.2g} nats on average, {seen.kl_max:.2g} at the worst of {seen.positions} positions, the "
         f"same best token at {100 * seen.same_top:.0f} %"
     )
     if floor is None:
         return OutputVerdict.UNKNOWN, f"{text}; no floor was measured to compare with"
+    if not (math.isfinite(floor.kl_mean) and math.isfinite(floor.kl_p99)):
+        return OutputVerdict.UNKNOWN, f"{text}; the reference's own paths give no numbers to compare with"
     beside = f"{text}; floor {floor.kl_mean:.2g} and {floor.kl_p99:.2g}"
-    if seen.kl_max == 0:
+    if seen.kl_max == 0 and seen.largest == 0:
         return OutputVerdict.SAME, "the same distributions at every position"
     if seen.kl_mean <= max(ROUNDING * floor.kl_mean, LEAST_NOTICED) and seen.kl_p99 <= max(
         ROUNDING * floor.kl_p99, ROUNDING * LEAST_NOTICED
@@ -115,7 +122,9 @@ def perplexity(text: Divergence) -> tuple[OutputVerdict, str]:
 
 def _position(ours: TokenProb, reference: TokenProb, token: int | None) -> _Position | None:
     a, b = _listed(ours), _listed(reference)
-    if a is None or b is None:
+    if b is None:
+        return None
+    if a is None:
         return _Position(math.inf, False, math.inf, 0.0, None, None)
     shared = a.keys() & b.keys()
     if not shared:
@@ -123,8 +132,8 @@ def _position(ours: TokenProb, reference: TokenProb, token: int | None) -> _Posi
     p, q = [math.exp(b[t]) for t in sorted(shared)], [math.exp(a[t]) for t in sorted(shared)]
     rest_p, rest_q = max(0.0, 1 - math.fsum(p)), max(0.0, 1 - math.fsum(q))
     kl = math.fsum(x * math.log(x / y) for x, y in zip(p, q, strict=True) if x > 0 and y > 0)
-    if rest_p > 1e-9 and rest_q > 1e-9:
-        kl += rest_p * math.log(rest_p / rest_q)
+    if rest_p > _LEAST_REST:
+        kl += rest_p * math.log(rest_p / max(rest_q, _LEAST_REST))
     return _Position(
         kl=max(0.0, kl),
         same_top=max(a, key=lambda t: (a[t], -t)) == max(b, key=lambda t: (b[t], -t)),

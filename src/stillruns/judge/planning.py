@@ -10,6 +10,8 @@ from stillruns.model.spec import Decide, StopRule
 
 _NEGLIGIBLE = 1e-12
 _LONGEST = 20_000
+_OFTEN = 0.005
+"""Undecided courses that are rarer are not worth a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +95,35 @@ def wald_mean(rule: Decide, rate: float) -> float:
     return (bad * border - (1 - bad) * border) / (rate * fail + (1 - rate) * ok)
 
 
-def sentence(rule: Decide) -> str:
-    """`to tell 5 % from 50 % failures at 5 % errors you need 11 trials, fixed; ...`."""
+def courses(rule: Decide, stop: StopRule | None = None) -> tuple[Course, Course]:
+    """The test at both rates; under the bounds of `stop` (least and most trials, futility) where it is given."""
+    if stop is None:
+        return course(rule, rule.fail_below), course(rule, rule.fail_above)
+    least, most, bound = stop.min_trials, stop.max_trials, stop.futility
+    low, high = (
+        course(rule, rate, least=least, most=most, futility=bound) for rate in (rule.fail_below, rule.fail_above)
+    )
+    return low, high
+
+
+def sentence(rule: Decide, stop: StopRule | None = None) -> str:
+    """`to tell 5 % from 50 % failures at 5 % errors you need 11 trials, fixed; ...`, and how often the most trials
+    that `stop` allows leave it undecided."""
     fixed = fixed_design(rule)
-    low, high = course(rule, rule.fail_below), course(rule, rule.fail_above)
+    low, high = courses(rule, stop)
     rates = f"{100 * rule.fail_below:g} % from {100 * rule.fail_above:g} %"
-    return (
+    text = (
         f"to tell {rates} failures at {100 * rule.error:g} % errors you need at most {fixed.trials} trials of a cell "
         f"with a fixed number; the sequential test takes {low.mean:.1f} on average where it is good and "
         f"{high.mean:.1f} where it is bad, and 95 % of its courses end within {max(low.within, high.within)}"
     )
+    if stop is None or max(low.undecided, high.undecided) < _OFTEN:
+        return text
+    good, bad = (f"{100 * at.undecided:.2g} %" for at in (low, high))
+    limit = (
+        f"{stop.max_trials} trials at most leave {good} of them undecided where it is good and {bad} where it is bad"
+    )
+    return f"{text}; {limit}"
 
 
 def trials_without_failure(below: float, level: float = 0.95) -> int:

@@ -152,11 +152,15 @@ def lines(cells: Sequence[ObservedCell]) -> tuple[QuotedLine, ...]:
 
 
 def warnings(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
-    """What should make a reader careful: shared blocks, an order that was not drawn, answers that were not kept, an
-    offloaded cell that is no faster than none."""
+    """What should make a reader careful: shared blocks, failures of unknown condition, an order that was not drawn,
+    answers that were not kept, an offloaded cell that is no faster than none."""
     found = list(blocks(cells))
     for cell in cells:
         applied = cell.applied
+        unsure = [t for t in cell.trials if t.applied is Answer.UNKNOWN and t.outcome not in ("ok", "interrupted")]
+        if unsure and applied:
+            number = f"{len(unsure)} trial{'s' if len(unsure) > 1 else ''}"
+            found.append(f"{cell.id}: {number} of unknown condition failed, and stand in no count and no rate")
         lost = sum(not t.text_kept for t in applied)
         if lost:
             found.append(f"{cell.id}: {lost} of {len(applied)} answers have tokens and no stored text")

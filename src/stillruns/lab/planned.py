@@ -8,7 +8,7 @@ from stillruns.judge.matrix import covering_note
 from stillruns.judge.stats import clopper_pearson
 from stillruns.lab.pace import Pace, duration
 from stillruns.model.run_plan import Question, RunPlan
-from stillruns.model.spec import Decide, Spec
+from stillruns.model.spec import Decide, Spec, StopRule
 
 CLOSEST = 0.005
 """Rates nearer to each other need thousands of trials, and minutes to plan."""
@@ -33,23 +33,32 @@ def plan(spec: Spec) -> RunPlan:
         at_most=decide is not None,
         least_seconds=least,
         cost=cost,
-        question=question(decide) if decide else None,
+        question=question(decide, spec.stop) if decide else None,
         shows="" if decide else _shows(spec.stop.trials),
         notes=(note,) if note else (),
     )
 
 
-def question(rule: Decide) -> Question:
-    """What it takes to tell two rates apart. Raises UsageError for rates that are too close to plan."""
+def question(rule: Decide, stop: StopRule | None = None) -> Question:
+    """What it takes to tell two rates apart, within the bounds of `stop` where it is given.
+
+    Raises UsageError for rates that are too close to plan.
+    """
     if rule.fail_above - rule.fail_below < CLOSEST:
         raise UsageError(
             f"{rule.fail_below:g} and {rule.fail_above:g} are closer than {CLOSEST:g}: no run here could tell them "
             "apart"
         )
     fixed = planning.fixed_design(rule)
-    low, high = planning.course(rule, rule.fail_below), planning.course(rule, rule.fail_above)
+    low, high = planning.courses(rule, stop)
     return Question(
-        rule, fixed.trials, fixed.allowed, low.mean, high.mean, max(low.within, high.within), planning.sentence(rule)
+        rule,
+        fixed.trials,
+        fixed.allowed,
+        low.mean,
+        high.mean,
+        max(low.within, high.within),
+        planning.sentence(rule, stop),
     )
 
 
