@@ -221,11 +221,25 @@ def test_once_of_a_program_that_dies(tmp_path: Path) -> None:
     bad = tmp_path / "bad.gguf"
     bad.write_bytes(b"GGUF\x03\x00\x00\x00" + b"\xff" * 64)
     done = stillruns(
-        "run", "--store", str(tmp_path / "s"), "--", str(llama_server()), "-m", str(bad), "--port", "18432"
+        "run", "--store", str(tmp_path / "s"), "--", str(llama_server()), "-m", str(bad), "--port", str(free_port())
     )
     assert done.returncode == 0
     assert "exit status 1" in done.stdout
     assert "load" in done.stdout
+
+
+def test_once_says_why_and_what_to_try(tmp_path: Path) -> None:
+    """Where a line decides how a command ended, the report explains it as the autopsy of its log would, with a step."""
+    program = tmp_path / "llama-server"
+    program.write_text(
+        "#!/bin/sh\ncat >&2 <<'END'\n./llama-server: /lib/libc.so.6: version `GLIBC_9.99' not found "
+        "(required by ./llama-server)\nEND\nexit 1\n"
+    )
+    program.chmod(0o755)
+    done = stillruns("run", "--store", str(tmp_path / "s"), "--", str(program), "-m", "x.gguf")
+    assert "exit status 1 in init" in done.stdout, done.stdout
+    assert "needs a version of a system library" in done.stdout
+    assert "Next: Take a build for this distribution" in done.stdout
 
 
 def test_a_missing_program_is_one_sentence(tmp_path: Path) -> None:

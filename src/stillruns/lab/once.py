@@ -18,15 +18,19 @@ from types import FrameType
 from stillruns.act import trial
 from stillruns.act.asking import Ask
 from stillruns.act.runtimes.llama_cpp import NAME, LlamaCpp
+from stillruns.catalogue import load
 from stillruns.errors import EnvironmentLacks, UsageError
+from stillruns.judge import incident_words, user_command
 from stillruns.judge import once as judge_once
-from stillruns.judge import user_command
 from stillruns.judge.user_command import UserCommand
 from stillruns.lab import reading, verdict_digest
 from stillruns.lab.running import shelf
 from stillruns.lab.spec_file import DEFAULT_PROMPT
+from stillruns.model.absence import Absence
 from stillruns.model.evidence import Ref, parse_ref
 from stillruns.model.once_result import OnceResult
+from stillruns.model.outcome import OutcomeKind
+from stillruns.model.server_facts import ServerFacts
 from stillruns.model.spec import Timeouts
 from stillruns.model.trial import TrialRecord
 from stillruns.redact.environment import listed
@@ -124,10 +128,23 @@ def judged(store: Store, record: TrialRecord, body: Mapping[str, object]) -> Onc
     read = reading.read(store, record)
     result = judge_once.judge(command, record, read.facts, read.answered)
     added = body.get("added")
+    why, advice = _said(result, read.facts)
     return dataclasses.replace(
         result,
+        explanation=why,
+        next_step=result.next_step or advice,
         added={str(k): str(v) for k, v in added.items()} if isinstance(added, dict) else {},
         excerpts=_excerpts(store, record, result.refs),
+    )
+
+
+def _said(result: OnceResult, facts: ServerFacts | Absence) -> tuple[str, str]:
+    """What the catalogue says of the line that decided how it ended, and what to try; empty where none did."""
+    if isinstance(facts, Absence) or result.outcome.kind in (OutcomeKind.OK, OutcomeKind.INTERRUPTED):
+        return "", ""
+    telling = next((t.pattern for t in facts.troubles if t.ref == result.outcome.key_line), None)
+    return incident_words.said(
+        next((p for p in load.patterns() if p.id == telling), None), killed=False, traced=False
     )
 
 
