@@ -229,7 +229,7 @@ def test_once_of_a_program_that_dies(tmp_path: Path) -> None:
 
 
 def test_once_says_why_and_what_to_try(tmp_path: Path) -> None:
-    """Where a line decides how a command ended, the report explains it as the autopsy of its log would, with a step."""
+    """Where a line decides how a command ended, the report explains it as an autopsy would, with what to try."""
     program = tmp_path / "llama-server"
     program.write_text(
         "#!/bin/sh\ncat >&2 <<'END'\n./llama-server: /lib/libc.so.6: version `GLIBC_9.99' not found "
