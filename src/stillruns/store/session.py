@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import shutil
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -122,6 +123,17 @@ def _end_session(path: Path, fd: int, pid: int) -> None:
     os.close(fd)
 
 
+def _holder(fd: int) -> str:
+    """The process id that the holder of a lock wrote into it, waited for a moment since it locks first and writes
+    then; empty where none comes (a full disk)."""
+    for _ in range(25):
+        told = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
+        if told:
+            return told
+        time.sleep(0.02)
+    return ""
+
+
 @contextmanager
 def hold_run(locks: Path, run: str) -> Iterator[None]:
     """Keep this run to ourselves. StoreBusy, naming the holder's process id, while another process has it."""
@@ -131,7 +143,7 @@ def hold_run(locks: Path, run: str) -> Iterator[None]:
     try:
         with doing("lock the run in", path):
             if not _try_lock(fd):
-                holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
+                holder = _holder(fd)
                 who = f"process {holder}" if holder else "another process"
                 raise StoreBusy(f"run {run} is being worked on by {who}; wait until it ends, or stop it first.")
         with suppress(OSError):  # a full disk must not keep anyone from holding a run
