@@ -4,6 +4,7 @@ context, batch and flash attention of the runner that served it, and whether it 
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 
@@ -89,3 +90,21 @@ def test_conditions_of_requests(log: str, wanted: list[tuple[object, ...]]) -> N
     text = autopsy_text.text(found)
     assert text.count("(re-used)") == sum(request.reused for request in server.requests)
     assert all(word in text for word in ("context", "batch", "flash"))
+
+
+def test_layers_that_did_not_fit_are_told() -> None:
+    """`N/N` with layers that overflow is not all on the GPU: the runner's line and the request say so, also where no
+    line shows what was asked for."""
+    log = (Path(__file__).parents[1] / "golden/llama_cpp/cuda-h200-ngl12.raw").read_text()
+    fitted = (
+        "0.00.217.000 I llama_params_fit_impl:   - CUDA0 (NVIDIA H200): 12 layers ( 3 overflowing), 1234 MiB used"
+    )
+    before, loading, after = log.partition("0.00.221.233 I load_tensors: loading")
+    found = autopsy.perform(("-",), io.BytesIO(f"{before}{fitted}\n{loading}{after}".encode()))
+    (server,) = found.servers
+    assert server.runners[0].overflowing == 3
+    assert "applied 12/25 (3 of them only partly on the device)" in autopsy_text.text(found)
+    assert all(
+        "3 of 12 did not fit" in request.why for request in server.requests if request.requested_layers is None
+    )
+    assert server.requests

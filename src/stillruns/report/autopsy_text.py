@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from stillruns.model.autopsy import Autopsy, Incident
-from stillruns.model.server_log import Layers, LogRequest, ServerLog
+from stillruns.model.server_log import Layers, LogRequest, Runner, ServerLog
 from stillruns.report.columns import columns, visible
 
 MAX_REQUESTS = 40
@@ -109,6 +109,11 @@ def _incident(number: int, incident: Incident) -> str:
     return "\n".join(lines)
 
 
+def _partly(runner: Runner) -> str:
+    """`N/N` is not all on the device where layers did not fit."""
+    return f" ({runner.overflowing} of them only partly on the device)" if runner.overflowing else ""
+
+
 def _layers(asked: Layers, got: int | None, total: int | None) -> str:
     if asked is None and got is None:
         return "unknown"
@@ -140,7 +145,7 @@ def _server(server: ServerLog) -> str:
         on = ", ".join(b.value for b in runner.backends) or runner.backend.value
         lines.append(
             f"  runner {runner.id} ({runner.engine}) on {on}: "
-            f"{_layers(runner.requested_layers, runner.applied_layers, runner.total_layers)}"
+            f"{_layers(runner.requested_layers, runner.applied_layers, runner.total_layers)}{_partly(runner)}"
             + "".join(f", {key} {value}" for key, value in runner.settings)
             + f"  [{runner.started}]"
         )

@@ -274,7 +274,10 @@ def applied_answer(runner: Runner) -> tuple[Answer, str]:
     """Whether the layers that were asked are those that are used, as far as one log tells."""
     asked, got, total = runner.requested_layers, runner.applied_layers, runner.total_layers
     if asked is None:
-        return Answer.UNKNOWN, "the log does not show how many layers were asked for"
+        partly = (
+            f"; {runner.overflowing} of {got} did not fit and lie partly on the host" if runner.overflowing else ""
+        )
+        return Answer.UNKNOWN, f"the log does not show how many layers were asked for{partly}"
     if got is None:
         return Answer.UNKNOWN, "the log does not show how many layers were offloaded"
     if runner.overflowing:
