@@ -109,7 +109,7 @@ def test_asked_for_a_time(server: Server, tmp_path: Path) -> None:
     began = time.monotonic()
     heard = ask(server, tmp_path, seconds=0.5).run()
     assert time.monotonic() - began >= 0.5
-    assert heard.asked[-1].told.ended_at - heard.asked[0].told.sent_at >= 0.5
+    assert heard.asked[-1].told.ended_at - heard.asked[0].told.sent_at >= 0.49  # the clock starts before the first
     assert len(heard.asked) + heard.unkept == server.seen
     assert heard.unkept == heard.unkept_tokens == max(0, server.seen - asking.KEPT)
     assert len(list(tmp_path.iterdir())) == len(heard.asked)

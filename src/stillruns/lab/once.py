@@ -103,7 +103,7 @@ def run(
         record = dataclasses.replace(record, cell="once", env=listed({**env, **added}))
         writer.append("trial_ended", identity, {"trial": name, "record": encode_trial(record)})
         result = judged(store, record, body)
-        verdicts = verdict_digest.record(verdict_digest.of_once([result]))
+        verdicts = verdict_digest.record(verdict_digest.of_once([judged(store, record, body, explain=False)]))
         writer.append("run_ended", identity, {"trials": 1, **verdicts})
     return result
 
@@ -119,8 +119,9 @@ def _elsewhere(argv: tuple[str, ...], env: Mapping[str, str]) -> str:
     return f"; {shlex.quote(found.binary)} is here ({found.found_by})"
 
 
-def judged(store: Store, record: TrialRecord, body: Mapping[str, object]) -> OnceResult:
-    """Judge a supervised command from its record: for the first report and for every later one."""
+def judged(store: Store, record: TrialRecord, body: Mapping[str, object], *, explain: bool = True) -> OnceResult:
+    """Judge a supervised command from its record: for the first report and for every later one. `explain` adds what
+    the catalogue says, which is no verdict: its wording may change without one."""
     command = user_command.read(record.argv, {})
     asked = body.get("asked")
     if isinstance(asked, dict):
@@ -128,7 +129,7 @@ def judged(store: Store, record: TrialRecord, body: Mapping[str, object]) -> Onc
     read = reading.read(store, record)
     result = judge_once.judge(command, record, read.facts, read.answered)
     added = body.get("added")
-    why, advice = _said(result, read.facts)
+    why, advice = _said(result, read.facts) if explain else ("", "")
     return dataclasses.replace(
         result,
         explanation=why,

@@ -66,5 +66,6 @@ def _judged(store: Store, run: str, form: str, studies: dict[str, str]) -> objec
         return verdict_digest.of_study(studying.judge(store, studies[run], [run]))
     if form == "once":
         records = [decode_trial(r.body["record"]) for r in store.records(run=run, kind="trial_ended")]
-        return verdict_digest.of_once([once.judged(store, r, judging.first_record(store, run)) for r in records])
+        body = judging.first_record(store, run)
+        return verdict_digest.of_once([once.judged(store, r, body, explain=False) for r in records])
     return verdict_digest.plain(judging.judge_run(store, run))
