@@ -16,9 +16,11 @@ from stillruns.judge.matrix import covering_note
 from stillruns.lab import distributions, engines, floors, freezing, observing, reading
 from stillruns.model.applied import Answer, Applied
 from stillruns.model.cell_plan import CellPlan, CellState
+from stillruns.model.divergence import Check
 from stillruns.model.engine import Engine
 from stillruns.model.exchange import Answered
 from stillruns.model.floor import Floor
+from stillruns.model.known_floor import KnownFloor
 from stillruns.model.observed import ObservedCell
 from stillruns.model.outcome import Outcome, OutcomeKind
 from stillruns.model.phase import Phase
@@ -219,9 +221,9 @@ def judged_run(start: Opening, judged: Judged) -> RunResult:
     """The result of a run whose trials are judged already."""
     boots = {trial: met.circumstances.boot for trial, met in judged.met.items()}
     cells = counting.table(start.plans, judged.verdicts, boots=boots)
-    seen = observed(start, judged)
+    checks, measured = _checks(start, judged)
+    seen = _observed(start, judged, checks)
     posed = freezing.posed(judged.store, judged.run, start.spec)
-    checks, measured = distributions.judge(start.plans, judged.checked, judged.answers, _ground(start, judged.run))
     curves, ranks = survival.of_cells(seen)
     states = [experiment.state(p, judged.verdicts) for p in start.plans]
     return RunResult(
@@ -231,7 +233,7 @@ def judged_run(start: Opening, judged: Judged) -> RunResult:
         question=start.spec.question,
         cells=cells,
         verdicts=tuple(judged.verdicts),
-        warnings=tuple(_warnings(start, judged)),
+        warnings=tuple(_warnings(start, judged, seen)),
         claims=hypotheses.judge(posed, seen, known_issues()),
         checks=checks,
         floors=measured,
@@ -256,6 +258,14 @@ def _later_warnings(seen: Sequence[ObservedCell], verdicts: Sequence[TrialVerdic
 
 def observed(start: Opening, judged: Judged) -> tuple[ObservedCell, ...]:
     """The run's counted cells as hypotheses see them."""
+    return _observed(start, judged, _checks(start, judged)[0])
+
+
+def _checks(start: Opening, judged: Judged) -> tuple[tuple[Check, ...], tuple[KnownFloor, ...]]:
+    return distributions.judge(start.plans, judged.checked, judged.answers, _ground(start, judged.run))
+
+
+def _observed(start: Opening, judged: Judged, checks: Sequence[Check]) -> tuple[ObservedCell, ...]:
     host, model, others = (start.body.get(name) for name in ("host", "model", "models"))
     where = observing.Where(
         host=str(host.get("cpu", "")) if isinstance(host, dict) else "",
@@ -266,7 +276,6 @@ def observed(start: Opening, judged: Judged) -> tuple[ObservedCell, ...]:
     )
     engines_of = {p.condition.backend_id: e for p in start.plans if (e := _engine_of(start, p)) is not None}
     found = observing.cells(start.plans, judged.verdicts, judged.met, engines_of, where, judged.run)
-    checks, _ = distributions.judge(start.plans, judged.checked, judged.answers, _ground(start, judged.run))
     verdicts = {check.cell: check.verdict.value for check in checks}
     return tuple(dataclasses.replace(cell, checked=verdicts.get(cell.id)) for cell in found)
 
@@ -298,7 +307,7 @@ def _engine_of(start: Opening, plan: CellPlan) -> Engine | None:
     return engines.choose(plan.condition, start.spec.backends, start.engines)
 
 
-def _warnings(start: Opening, judged: Judged) -> list[RunWarning]:
+def _warnings(start: Opening, judged: Judged, cells: Sequence[ObservedCell]) -> list[RunWarning]:
     found = [RunWarning("not tested", f"{name}: {why}") for name, why in start.lacking.items()]
     for warmed in judged.warming:
         if warmed.outcome.kind is not OutcomeKind.OK:
@@ -314,7 +323,6 @@ def _warnings(start: Opening, judged: Judged) -> list[RunWarning]:
         sentence = agreement.floor_warning(floor) if floor else None
         if sentence:
             found.append(RunWarning("floor", f"{plan.id}: {sentence}"))
-    cells = observed(start, judged)
     if any(v.agreement is not None and v.counts for v in judged.verdicts):
         told = distributions.note(
             start.spec.model,

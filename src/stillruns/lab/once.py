@@ -102,10 +102,10 @@ def run(
             raise EnvironmentLacks(f"{error}{_elsewhere(argv, env)}") from error
         record = dataclasses.replace(record, cell="once", env=listed({**env, **added}))
         writer.append("trial_ended", identity, {"trial": name, "record": encode_trial(record)})
-        result = judged(store, record, body)
-        verdicts = verdict_digest.record(verdict_digest.of_once([judged(store, record, body, explain=False)]))
+        result, facts = judged(store, record, body)
+        verdicts = verdict_digest.record(verdict_digest.of_once([result]))
         writer.append("run_ended", identity, {"trials": 1, **verdicts})
-    return result
+    return explained(result, facts)
 
 
 def _elsewhere(argv: tuple[str, ...], env: Mapping[str, str]) -> str:
@@ -119,9 +119,9 @@ def _elsewhere(argv: tuple[str, ...], env: Mapping[str, str]) -> str:
     return f"; {shlex.quote(found.binary)} is here ({found.found_by})"
 
 
-def judged(store: Store, record: TrialRecord, body: Mapping[str, object], *, explain: bool = True) -> OnceResult:
-    """Judge a supervised command from its record: for the first report and for every later one. `explain` adds what
-    the catalogue says, which is no verdict: its wording may change without one."""
+def judged(store: Store, record: TrialRecord, body: Mapping[str, object]) -> tuple[OnceResult, ServerFacts | Absence]:
+    """Judge a supervised command from its record, for the first report and for every later one, and what its log
+    said."""
     command = user_command.read(record.argv, {})
     asked = body.get("asked")
     if isinstance(asked, dict):
@@ -129,14 +129,18 @@ def judged(store: Store, record: TrialRecord, body: Mapping[str, object], *, exp
     read = reading.read(store, record)
     result = judge_once.judge(command, record, read.facts, read.answered)
     added = body.get("added")
-    why, advice = _said(result, read.facts) if explain else ("", "")
-    return dataclasses.replace(
+    told = dataclasses.replace(
         result,
-        explanation=why,
-        next_step=result.next_step or advice,
         added={str(k): str(v) for k, v in added.items()} if isinstance(added, dict) else {},
         excerpts=_excerpts(store, record, result.refs),
     )
+    return told, read.facts
+
+
+def explained(result: OnceResult, facts: ServerFacts | Absence) -> OnceResult:
+    """With what the catalogue says, which is no verdict: its wording may change without one."""
+    why, advice = _said(result, facts)
+    return dataclasses.replace(result, explanation=why, next_step=result.next_step or advice)
 
 
 def _said(result: OnceResult, facts: ServerFacts | Absence) -> tuple[str, str]:

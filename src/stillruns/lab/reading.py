@@ -43,10 +43,12 @@ class Reading:
 def read(store: Store, record: TrialRecord) -> Reading:
     """Parse the log and the answer of one trial; a parser that fails gives an absence and its traceback."""
     faults: list[str] = []
-    facts = _guarded(lambda: _facts(store, record), "the server's log", faults)
+    log = log_of(record)
+    data = store.read_blob(log.sha256) if log is not None else b""
+    facts = _guarded(lambda: _facts(data, log, record), "the server's log", faults)
     answered = _guarded(lambda: _answer(store, record), "the answer", faults)
     others = _guarded(lambda: _others(store, record), "the other answers", faults)
-    weights = _guarded(lambda: _weights(store, record), "the type of the weights", faults)
+    weights = _guarded(lambda: _weights(data, record), "the type of the weights", faults)
     every = () if isinstance(others, Absence) else others
     return Reading(record, facts, answered, tuple(faults), every, "" if isinstance(weights, Absence) else weights)
 
@@ -60,23 +62,20 @@ def log_of(record: TrialRecord) -> Evidence | None:
     return streams[0] if streams else None
 
 
-def _facts(store: Store, record: TrialRecord) -> ServerFacts | Absence:
-    log = log_of(record)
+def _facts(data: bytes, log: Evidence | None, record: TrialRecord) -> ServerFacts | Absence:
     if log is None:
         return Absence(AbsenceReason.NOT_COLLECTED, "no log of this server was collected")
-    data = store.read_blob(log.sha256)
     facts = llama_cpp.read(data, log.id, load.grammar(Runtime.LLAMA_CPP), load.patterns(), log.cut)
     before = record.log_lines_before
     recent = tuple(t for t in facts.troubles if (parse_ref(t.ref)[1] or 0) > before)
     return replace(facts, troubles=recent) if before else facts
 
 
-def _weights(store: Store, record: TrialRecord) -> str | Absence:
+def _weights(data: bytes, record: TrialRecord) -> str | Absence:
     """Of the last model that was loaded; only where there is an answer to compare."""
-    log = log_of(record)
-    if log is None or record.exchange is None:
-        return Absence(AbsenceReason.NOT_COLLECTED, "no log of this server, or no request")
-    found = model_line.file_types(store.read_blob(log.sha256))
+    if record.exchange is None:
+        return Absence(AbsenceReason.NOT_COLLECTED, "no request was sent")
+    found = model_line.file_types(data)
     return found[-1][1] if found else ""
 
 

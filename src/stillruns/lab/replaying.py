@@ -67,5 +67,5 @@ def _judged(store: Store, run: str, form: str, studies: dict[str, str]) -> objec
     if form == "once":
         records = [decode_trial(r.body["record"]) for r in store.records(run=run, kind="trial_ended")]
         body = judging.first_record(store, run)
-        return verdict_digest.of_once([once.judged(store, r, body, explain=False) for r in records])
+        return verdict_digest.of_once([once.judged(store, r, body)[0] for r in records])
     return verdict_digest.plain(judging.judge_run(store, run))

@@ -96,7 +96,7 @@ def _no_trial(store: Store, name: str) -> str:
 def _verdict(store: Store, record: TrialRecord) -> TrialVerdict:
     body = judging.first_record(store, record.run)
     if body.get("form") == "once":
-        seen = once.judged(store, record, body)
+        seen = once.explained(*once.judged(store, record, body))
         return TrialVerdict(
             record.trial, record.cell, 0, seen.outcome, seen.applied, None, None, seen.tokens_per_second, seen.seconds
         )
