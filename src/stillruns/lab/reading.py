@@ -19,7 +19,6 @@ from stillruns.model.server_facts import ServerFacts
 from stillruns.model.trial import TrialRecord
 from stillruns.normalise import answer
 from stillruns.normalise.logs import llama_cpp
-from stillruns.normalise.logs import ollama_model as model_line
 from stillruns.normalise.logs.reader import lines, visible
 from stillruns.store.store import Store
 
@@ -36,21 +35,22 @@ class Reading:
     faults: tuple[str, ...] = ()
     others: tuple[tuple[Exchange, Answered], ...] = ()
     """The answers to the trial's other requests, in their order."""
-    weights: str = ""
-    """The type of the model's weights as the server's log tells it (`Q4_0`); empty where it does not."""
+
+    @property
+    def weights(self) -> str:
+        """The type of the model's weights as the server's log tells it (`Q4_0`); empty where it does not."""
+        return self.facts.file_type if isinstance(self.facts, ServerFacts) else ""
 
 
 def read(store: Store, record: TrialRecord) -> Reading:
     """Parse the log and the answer of one trial; a parser that fails gives an absence and its traceback."""
     faults: list[str] = []
     log = log_of(record)
-    data = store.read_blob(log.sha256) if log is not None else b""
-    facts = _guarded(lambda: _facts(data, log, record), "the server's log", faults)
+    facts = _guarded(lambda: _facts(store, log, record), "the server's log", faults)
     answered = _guarded(lambda: _answer(store, record), "the answer", faults)
     others = _guarded(lambda: _others(store, record), "the other answers", faults)
-    weights = _guarded(lambda: _weights(data, record), "the type of the weights", faults)
     every = () if isinstance(others, Absence) else others
-    return Reading(record, facts, answered, tuple(faults), every, "" if isinstance(weights, Absence) else weights)
+    return Reading(record, facts, answered, tuple(faults), every)
 
 
 def log_of(record: TrialRecord) -> Evidence | None:
@@ -62,21 +62,14 @@ def log_of(record: TrialRecord) -> Evidence | None:
     return streams[0] if streams else None
 
 
-def _facts(data: bytes, log: Evidence | None, record: TrialRecord) -> ServerFacts | Absence:
+def _facts(store: Store, log: Evidence | None, record: TrialRecord) -> ServerFacts | Absence:
     if log is None:
         return Absence(AbsenceReason.NOT_COLLECTED, "no log of this server was collected")
+    data = store.read_blob(log.sha256)
     facts = llama_cpp.read(data, log.id, load.grammar(Runtime.LLAMA_CPP), load.patterns(), log.cut)
     before = record.log_lines_before
     recent = tuple(t for t in facts.troubles if (parse_ref(t.ref)[1] or 0) > before)
     return replace(facts, troubles=recent) if before else facts
-
-
-def _weights(data: bytes, record: TrialRecord) -> str | Absence:
-    """Of the last model that was loaded; only where there is an answer to compare."""
-    if record.exchange is None:
-        return Absence(AbsenceReason.NOT_COLLECTED, "no request was sent")
-    found = model_line.file_types(data)
-    return found[-1][1] if found else ""
 
 
 def _answer(store: Store, record: TrialRecord) -> Answered | Absence:
