@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -35,6 +35,8 @@ class Reading:
     faults: tuple[str, ...] = ()
     others: tuple[tuple[Exchange, Answered], ...] = ()
     """The answers to the trial's other requests, in their order."""
+    log: bytes = field(default=b"", repr=False)
+    """The server's log as it was read, for the lines that the verdict will rest on."""
 
     @property
     def weights(self) -> str:
@@ -46,11 +48,12 @@ def read(store: Store, record: TrialRecord) -> Reading:
     """Parse the log and the answer of one trial; a parser that fails gives an absence and its traceback."""
     faults: list[str] = []
     log = log_of(record)
-    facts = _guarded(lambda: _facts(store, log, record), "the server's log", faults)
+    data = store.read_blob(log.sha256) if log is not None else b""
+    facts = _guarded(lambda: _facts(data, log, record), "the server's log", faults)
     answered = _guarded(lambda: _answer(store, record), "the answer", faults)
     others = _guarded(lambda: _others(store, record), "the other answers", faults)
     every = () if isinstance(others, Absence) else others
-    return Reading(record, facts, answered, tuple(faults), every)
+    return Reading(record, facts, answered, tuple(faults), every, data)
 
 
 def log_of(record: TrialRecord) -> Evidence | None:
@@ -62,10 +65,9 @@ def log_of(record: TrialRecord) -> Evidence | None:
     return streams[0] if streams else None
 
 
-def _facts(store: Store, log: Evidence | None, record: TrialRecord) -> ServerFacts | Absence:
+def _facts(data: bytes, log: Evidence | None, record: TrialRecord) -> ServerFacts | Absence:
     if log is None:
         return Absence(AbsenceReason.NOT_COLLECTED, "no log of this server was collected")
-    data = store.read_blob(log.sha256)
     facts = llama_cpp.read(data, log.id, load.grammar(Runtime.LLAMA_CPP), load.patterns(), log.cut)
     before = record.log_lines_before
     recent = tuple(t for t in facts.troubles if (parse_ref(t.ref)[1] or 0) > before)
@@ -105,19 +107,35 @@ def _guarded(parse: Callable[[], Parsed | Absence], what: str, faults: list[str]
         )
 
 
-def excerpts(store: Store, record: TrialRecord, refs: Iterable[str]) -> dict[str, str]:
-    """The text of each line that a ref names, in the order of the refs; each source is read once. Safe to print."""
-    refs = list(refs)
-    wanted: dict[str, dict[int, str]] = {}
-    for ref in refs:
-        source, line, _, _ = parse_ref(ref)
-        if line is not None:
-            wanted.setdefault(source, {})[line] = ref
-    texts: dict[str, str] = {}
+def excerpts(
+    store: Store, record: TrialRecord, refs: Iterable[str], known: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The text of each line that a ref names, in the order of the refs; each source is read once. Safe to print.
+
+    `known` are lines that were quoted before: their sources are not read again.
+    """
+    refs, texts = list(refs), dict(known or {})
+    done = {parse_ref(ref)[0] for ref in texts}
     for evidence in record.evidence:
-        numbers = wanted.get(evidence.id)
-        if numbers:
-            for found in lines(store.read_blob(evidence.sha256), evidence.cut):
-                if found.number in numbers:
-                    texts[numbers[found.number]] = visible(found.text)
+        if evidence.id not in done and _numbers(evidence, refs):
+            texts |= quoted(store.read_blob(evidence.sha256), evidence, refs)
     return {ref: texts[ref] for ref in refs if ref in texts}
+
+
+def quoted(data: bytes, evidence: Evidence, refs: Iterable[str]) -> dict[str, str]:
+    """The text of each line of one source that a ref names, from the source's bytes. Safe to print."""
+    refs = list(refs)
+    wanted = _numbers(evidence, refs)
+    last, texts = max(wanted, default=0), {}
+    for found in lines(data, evidence.cut):
+        if found.number > last:
+            break
+        if found.number in wanted:
+            texts[wanted[found.number]] = visible(found.text)
+    return {ref: texts[ref] for ref in refs if ref in texts}
+
+
+def _numbers(evidence: Evidence, refs: Iterable[str]) -> dict[int, str]:
+    """The lines of one source that are named, by number."""
+    parsed = ((parse_ref(ref), ref) for ref in refs)
+    return {line: ref for (source, line, _, _), ref in parsed if source == evidence.id and line is not None}
