@@ -21,7 +21,8 @@ class Unchanged:
     def __init__(self, prepared: Prepared) -> None:
         self._files: dict[Path, tuple[str, str]] = {}
         if prepared.model is not None:
-            self._files[Path(prepared.model.path)] = ("the model", prepared.model.sha256)
+            what = "a part of the model" if prepared.model.parts else "the model"
+            self._files |= {Path(file.path): (what, file.sha256) for file in prepared.model.files}
         for backend in prepared.spec.backends:
             engine = prepared.engines.get(backend.id)
             if engine is None or backend.runtime is not Runtime.LLAMA_CPP:
