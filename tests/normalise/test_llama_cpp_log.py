@@ -188,6 +188,20 @@ def test_the_last_load_names_the_type() -> None:
     assert facts((first + "print_info: file type   = F16\n").encode()).file_type == "Q4_0"
 
 
+@pytest.mark.parametrize(
+    "announced", ["srv    load_model: loading draft model '/d.gguf'",
+                  "0.00.165.254 I common_speculative_init_result: loading draft model '/d.gguf'"],
+)  # fmt: skip
+def test_a_draft_does_not_name_the_type(announced: str) -> None:
+    """A draft in F16 beside a model in Q4_0 does not make the model's weights fine."""
+    head = "llama_model_loader: loaded meta data with 23 key-value pairs and 12 tensors from {} (version GGUF V3)"
+    log = [head.format("/m.gguf"), "print_info: file type   = Q4_0", announced.split(" I ")[-1]]
+    log += [head.format("/d.gguf"), "print_info: file type   = F16", "srv  llama_server: model loaded"]
+    if announced.startswith("0."):
+        log = [f"0.00.165.254 I {line}" for line in log]
+    assert facts("\n".join(log).encode()).file_type == "Q4_0"
+
+
 LOGS = sorted(path for name in ("llama_cpp", "ollama", "autopsy") for path in (GOLDEN.parent / name).rglob("*.raw"))
 
 

@@ -34,6 +34,7 @@ class Load:
     beyond: bool = False
     architecture: str | None = None
     file_type: str = ""
+    draft: bool = False
 
     def begin_tensors(self) -> None:
         """The load of the tensors begins: what looked like its lines before was a text of the model's."""
@@ -50,8 +51,13 @@ class Load:
 
     def has_type(self, event: Event) -> None:
         """A line that names the type of the weights: the last counts, since an Ollama server's log can hold loads
-        that no other line of this grammar begins."""
-        self.file_type = event.fields["type"]
+        that no other line of this grammar begins. A draft's type is not the model's."""
+        if not self.draft:
+            self.file_type = event.fields["type"]
+
+    def draft_follows(self) -> None:
+        """What is loaded from here on, until the model itself is loaded again, is its draft."""
+        self.draft = True
 
     def offload_or_absence(self, lines: int, quiet: bool, cut: bool, phase: Phase) -> Offload | Absence:
         """The layers as printed, or why they are not there.
