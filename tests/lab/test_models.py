@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,20 @@ from stillruns.store.opening import open_store
 from stillruns.store.store import Store
 
 ROOT = Path(__file__).parents[2]
+SPEC = """
+[experiment]
+name = "x"
+model = "{}"
+predict = 4
+context = 256
+reference = "none"
+[[backend]]
+id = "cpu"
+[matrix]
+gpu_layers = [0]
+[stop]
+trials = 1
+"""
 
 
 @pytest.fixture()
@@ -128,9 +143,7 @@ def test_a_part_that_changes_is_noticed(whole: Path, store: Store, tmp_path: Pat
     """While a run goes on, each part is looked at; one that was only touched is the same."""
     parts = split(whole, tmp_path / "model", 3)
     place = tmp_path / "spec.toml"
-    place.write_text(
-        f'[experiment]\nname = "x"\nmodel = "{parts[0]}"\n[[backend]]\nid = "cpu"\n[matrix]\ngpu_layers = [0]\n'
-    )
+    place.write_text(SPEC.format(parts[0]))
     found = models.resolve(str(parts[0]), store)
     files = Unchanged(Prepared(spec_file.load(place), (), {}, found, tmp_path, {}, {}))
     os.utime(parts[1])
@@ -139,16 +152,29 @@ def test_a_part_that_changes_is_noticed(whole: Path, store: Store, tmp_path: Pat
     assert files.first_changed() == f"a part of the model {parts[2]}"
 
 
+def test_every_model_of_a_run_is_watched(whole: Path, store: Store, tmp_path: Path) -> None:
+    """Those of an axis and the twin too, not only the one that the spec names first."""
+    place = tmp_path / "spec.toml"
+    place.write_text(SPEC.format(whole))
+    others = [tmp_path / "axis.gguf", tmp_path / "twin.gguf"]
+    for other in others:
+        shutil.copyfile(whole, other)
+    first, axis, twin = (models.resolve(str(path), store) for path in (whole, *others))
+    spec = spec_file.load(place)
+    for other in others:
+        files = Unchanged(Prepared(spec, (), {}, first, tmp_path, {}, {}, twin, {"axis": axis}))
+        other.write_bytes(b"another")
+        assert files.first_changed() == f"the model {other}"
+        shutil.copyfile(whole, other)
+
+
 @pytest.mark.engine
 def test_a_run_of_a_split_model(whole: Path, tmp_path: Path) -> None:
     """The run's first record has every part with its digest; when one is missing the next run ends with one sentence
     before any trial."""
     parts = split(whole, tmp_path / "model", 3)
     place = tmp_path / "spec.toml"
-    place.write_text(
-        f'[experiment]\nname = "x"\nmodel = "{parts[0]}"\npredict = 4\ncontext = 256\nreference = "none"\n'
-        '[[backend]]\nid = "cpu"\n[matrix]\ngpu_layers = [0]\n[stop]\ntrials = 1\n'
-    )
+    place.write_text(SPEC.format(parts[0]))
     words = [sys.executable, "-m", "stillruns", "run", str(place), "--store", str(tmp_path / "store")]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     assert subprocess.run(words, env=env, capture_output=True, check=False).returncode == 0
