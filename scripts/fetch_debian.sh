@@ -39,7 +39,7 @@ if [ -n "$suite" ]; then
     printf 'deb [signed-by=%s] %s %s main\n' $keyring "$mirror" "$suite" >"$state/sources.list"
     options="$options -o Dir::State=$state -o Dir::Cache=$state -o Dir::Etc::sourcelist=$state/sources.list
         -o Dir::Etc::sourceparts=$state/parts -o Dir::Etc::preferencesparts=$state/parts
-        -o APT::Architecture=amd64 -o Acquire::Languages=none"
+        -o APT::Architecture=amd64 -o Acquire::Languages=none -o APT::Update::Error-Mode=any"
     # shellcheck disable=SC2086 # the options are words
     if [ ! -e "$state/updated" ]; then
         apt-get $options update 2>"$work/said" || refuse "apt-get cannot read $suite of $mirror: $(tail -n 1 "$work/said")"
