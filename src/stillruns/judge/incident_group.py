@@ -183,9 +183,8 @@ class Index:
 def runner_of(server: ServerLog, group: Group) -> Runner | None:
     """The runner that the group's endings name, else the last one started before it."""
     named = next((e.runner for e in group.endings if e.runner), None)
-    for runner in server.runners:
-        if runner.id == named:
-            return runner
+    if runner := server.runner(named):
+        return runner
     before = [r for r in server.runners if line_of(r.started) <= group.last]
     if before:
         return max(before, key=lambda r: line_of(r.started))

@@ -213,3 +213,7 @@ class ServerLog(msgspec.Struct, frozen=True):
     pids: tuple[int, ...] = ()
     lines: int = 0
     texts: tuple[tuple[Ref, str], ...] = ()
+
+    def runner(self, id: str | None) -> Runner | None:
+        """Its runner of this id; None where the log shows none."""
+        return next((runner for runner in self.runners if runner.id == id), None)
