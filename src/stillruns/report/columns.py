@@ -31,5 +31,10 @@ def width(text: str) -> int:
 
 
 def visible(text: str) -> str:
-    """Control and bidirectional characters as escapes; everything else as it is."""
-    return "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in text)
+    """What a terminal would act on or not show (control characters, bidirectional marks, newlines) as escapes;
+    everything else as it is.
+
+    The last door before a person, for texts of any origin. An excerpt of a log, which is kept and must be the same
+    with every Python, is made visible when it is read, by a table of its own (`normalise.logs.reader`).
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
