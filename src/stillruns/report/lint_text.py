@@ -20,8 +20,8 @@ def text(results: Sequence[LintResult], *, everything: bool = False) -> str:
 
 
 def _result(result: LintResult, everything: bool) -> list[str]:
-    lines = [f"{result.recipe} ({result.form})"]
-    lines += [f"  against {a.name}: {a.how}{f' [{a.version}]' if a.version else ''}" for a in result.against]
+    lines = [visible(f"{result.recipe} ({result.form})")]
+    lines += [visible(f"  against {a.name}: {a.how}{f' [{a.version}]' if a.version else ''}") for a in result.against]
     bad = [item for item in result.items if not item.good]
     fine = [item for item in result.items if item.good]
     for item in bad:

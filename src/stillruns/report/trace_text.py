@@ -6,6 +6,7 @@ import textwrap
 from typing import Any
 
 from stillruns.model.trace import Row, Stage, Statement, Trace
+from stillruns.report.columns import visible
 
 SCHEMA = "stillruns.trace/1"
 WIDTH = 110
@@ -88,7 +89,7 @@ def text(trace: Trace) -> str:
         out += [f"  searched {s}" for s in trace.searched]
         out.append(f"  near spellings: {', '.join(trace.near)}" if trace.near else "  nothing is spelt like it.")
         out += [f"  note: {n}" for n in trace.notes]
-        return "\n".join(out) + "\n"
+        return "\n".join(visible(line) for line in out) + "\n"
     out.append(f"{trace.option} in " + ", ".join(f"{s.name}@{s.asked or s.rev}" for s in trace.sources))
     out.append("")
     for number, stage in enumerate(trace.stages, 1):
@@ -119,7 +120,7 @@ def text(trace: Trace) -> str:
         "scale: ",
     )
     out += [line for n in trace.notes for line in _wrapped(n, "note: ")]
-    return "\n".join(out) + "\n"
+    return "\n".join(visible(line) for line in out) + "\n"
 
 
 def _folded(trace: Trace) -> str:
@@ -219,4 +220,4 @@ def compare_text(old: Trace, new: Trace) -> str:
     before = {_bare(s.text) for s in old.is_not}
     out += [line for s in new.is_not if _bare(s.text) not in before for line in _statement("now it is not", s)]
     out += [line for s in new.unknown if s not in old.unknown for line in _wrapped(s, "unknown now: ")]
-    return "\n".join(out) + "\n"
+    return "\n".join(visible(line) for line in out) + "\n"
