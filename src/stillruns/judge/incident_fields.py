@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from stillruns.judge.incident_group import Group, Index, line_of
+from stillruns.judge.incident_group import Group, Index
 from stillruns.judge.modules import MODULES
 from stillruns.model.backend import Backend, Runtime, backend_of_device
 from stillruns.model.card_name import CardName
 from stillruns.model.component import Component
+from stillruns.model.evidence import line_of
 from stillruns.model.expression import Expression
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
 from stillruns.model.outcome import OutcomeKind

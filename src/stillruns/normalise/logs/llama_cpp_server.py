@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from stillruns.model.evidence import Ref, line_ref
+from stillruns.model.evidence import Ref, line_of, line_ref
 from stillruns.model.expression import Expression
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.phase import Phase
@@ -260,7 +260,7 @@ def _repeated(life: Life, text: str, ref: Ref) -> None:
         life.keep(ref, text)
         return
     edge, first = life.garbage_edge
-    apart = int(ref.rpartition("L")[2]) - int(first.rpartition("L")[2])
+    apart = line_of(ref) - line_of(first)
     if life.garbage == first and text.strip() == edge and 2 <= apart <= FRAME:
         life.garbage = None
 
