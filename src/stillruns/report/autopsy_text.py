@@ -123,9 +123,7 @@ def _layers(asked: Layers, got: int | None, total: int | None) -> str:
 
 
 def _server(server: ServerLog) -> str:
-    version = server.version.low or "unknown"
-    if server.version.high and server.version.high != server.version.low:
-        version = f"{server.version.low} to {server.version.high}"
+    version = server.version.text or "unknown"
     how = f" (by {server.version.how})" if server.version.how and server.version.how != "line" else ""
     name = f" {server.name}" if server.name else ""
     program = f", {server.program}" if server.program else ""
