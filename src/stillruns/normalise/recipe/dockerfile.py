@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from stillruns.model.recipe import Comment, Scope, Word
@@ -155,12 +154,3 @@ def json_words(text: str, start: int, end: int, line: int) -> list[Word] | None:
 
 def _unescape(text: str) -> str:
     return re.sub(r"\\(.)", lambda found: {"n": "\n", "t": "\t"}.get(found.group(1), found.group(1)), text)
-
-
-def run_list(draft: Draft, words: Sequence[Word], scope: Scope) -> None:
-    """A command in exec form."""
-
-    def nested(start: int, end: int, line: int, inner: Scope) -> None:
-        Script(draft, inner).read(start, end, line)
-
-    Unwrapper(draft, nested, scope, "json").command(words, [])
