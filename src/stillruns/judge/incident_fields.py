@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from stillruns.judge.incident_group import Group, Index
-from stillruns.judge.modules import MODULES
+from stillruns.judge.modules import parts_of
 from stillruns.model.backend import Backend, Runtime, backend_of_device
 from stillruns.model.card_name import CardName
 from stillruns.model.component import Component
@@ -217,7 +217,7 @@ def components(
         if event.kind in (KernelEventKind.RAS, KernelEventKind.XID):
             found.append(Component.HARDWARE)
         if event.module:
-            found += _module(event.module)
+            found += parts_of(event.module)
     if top is not None and top.rank >= 60:
         found = [*found, *top.components]
     else:
@@ -273,17 +273,13 @@ def context(
     return tuple(dict.fromkeys(found))
 
 
-def _module(name: str) -> tuple[Component, ...]:
-    return next((parts for start, parts in MODULES if name.startswith(start)), ())
-
-
 _OLLAMA_PROBES = ("cuda_init", "nvml_init", "nvcuda_init", "cudart_init", "nvcuda_bootstrap", "cudart_bootstrap")
 """Ollama's own C functions that asked NVIDIA's libraries for GPUs (to 0.12)."""
 
 
 def _frames(frames: tuple[Frame, ...], on: Backend) -> list[Component]:
     for frame in frames:
-        known = _module(frame.module) if frame.module else ()
+        known = parts_of(frame.module) if frame.module else ()
         if known:
             return list(known)
         name = frame.function
