@@ -6,11 +6,6 @@ import math
 from collections.abc import Mapping
 
 
-def significant(value: float) -> str:
-    """Three significant digits, and never an exponent: `0.0123`, `25.4`, `5110`."""
-    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
-
-
 def precise(values: Mapping[str, object]) -> dict[str, object]:
     """Floats with six significant digits, where six decimals would make a small p or divergence zero; NaN and
     infinities become null."""

@@ -11,8 +11,9 @@ from stillruns.model.applied import Answer
 from stillruns.model.once_result import OnceResult
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.phase import Phase
+from stillruns.model.wording import significant
 from stillruns.report import pasteable
-from stillruns.report.numbers import rounded, significant
+from stillruns.report.numbers import rounded
 
 LINES = 60
 EXCERPTS = 16
