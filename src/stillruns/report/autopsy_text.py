@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
-
 from stillruns.model.autopsy import Autopsy, Incident
 from stillruns.model.server_log import Layers, LogRequest, Runner, ServerLog
-from stillruns.report.columns import columns, visible
+from stillruns.report.columns import columns, visible, wrapped
 
 MAX_REQUESTS = 40
 MAX_SOURCES = 12
 MAX_EVIDENCE = 8
-_WIDTH = 110
 
 
 _NONE = "No incident: no line of a death, an error or a fallback was found."
@@ -71,7 +68,7 @@ def _refs(refs: tuple[str, ...]) -> str:
 
 
 def _wrap(line: str, indent: int) -> str:
-    return textwrap.fill(line, _WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(wrapped(line, later=" " * indent))
 
 
 def _incident(number: int, incident: Incident) -> str:

@@ -1,9 +1,23 @@
-"""Plain text columns: as wide as their widest entry, no colour, fit to paste into a report."""
+"""Plain text in columns and in lines of bounded width: no colour, fit to paste into a report."""
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 from collections.abc import Sequence
+
+WIDTH = 110
+"""Characters of a line."""
+
+
+def wrapped(text: str, first: str = "", later: str | None = None, width: int = WIDTH) -> list[str]:
+    """Lines of at most `width` characters, the first after `first`, the others after `later` (two spaces more than
+    `first` where it is not given); no word is broken, so that names and commands can be copied."""
+    lines = textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=first + "  " if later is None else later,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+    return [visible(line) for line in lines]
 
 
 def columns(rows: Sequence[Sequence[str]], gap: int = 2) -> list[str]:

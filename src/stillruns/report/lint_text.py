@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from stillruns.model.lint import LintItem, LintResult
-from stillruns.report.columns import visible
-
-WIDTH = 110
+from stillruns.report.columns import visible, wrapped
 
 
 def text(results: Sequence[LintResult], *, everything: bool = False) -> str:
@@ -33,7 +31,7 @@ def _result(result: LintResult, everything: bool) -> list[str]:
                 lines += _item(item)
         else:
             shown = ", ".join(dict.fromkeys(_named(item) for item in fine))
-            lines += _wrapped(f"read as written ({len(fine)}): {shown}", "", "  ")
+            lines += wrapped(f"read as written ({len(fine)}): {shown}", "", "  ")
     lines += ["", *[f"note: {visible(note)}" for note in result.notes]]
     counts = Counter(item.verdict.value for item in result.items)
     lines.append("; ".join(f"{count} {name}" for name, count in counts.most_common()) or "nothing to judge was found")
@@ -41,7 +39,7 @@ def _result(result: LintResult, everything: bool) -> list[str]:
         lines += ["", "changes:"]
         for edit in result.edits:
             after = visible(edit.after) or "(nothing)"
-            lines += _wrapped(
+            lines += wrapped(
                 f"line {edit.line}: {visible(edit.before)} -> {after}: {visible(edit.why)}", "  ", "      "
             )
         lines += ["", "corrected:", "", result.corrected.rstrip("\n")]
@@ -49,7 +47,7 @@ def _result(result: LintResult, everything: bool) -> list[str]:
             lines += [
                 "",
                 "left to you:",
-                *[row for text in result.still_open for row in _wrapped(visible(text), "  ", "      ")],
+                *[row for text in result.still_open for row in wrapped(visible(text), "  ", "      ")],
             ]
     lines.append("")
     return lines
@@ -77,23 +75,11 @@ def _item(item: LintItem) -> list[str]:
         ("use", item.use or ""),
     ):
         if content:
-            lines += _wrapped(f"{label}: {visible(content)}", "    ", "      ")
+            lines += wrapped(f"{label}: {visible(content)}", "    ", "      ")
     for cited in item.evidence:
         source = f" ({visible(cited.source)})" if cited.kind == "catalogue" and cited.source else ""
-        lines += _wrapped(f"at {visible(cited.place)}: {visible(cited.text)}{source}", "    ", "      ")
+        lines += wrapped(f"at {visible(cited.place)}: {visible(cited.text)}{source}", "    ", "      ")
     return lines
-
-
-def _wrapped(content: str, first: str, following: str) -> list[str]:
-    """Words in lines of at most WIDTH characters; a longer word stands alone."""
-    lines: list[str] = []
-    row = first
-    for word in content.split(" "):
-        if len(row) + len(word) + 1 > WIDTH and row.strip():
-            lines.append(row.rstrip())
-            row = following
-        row += f"{word} "
-    return [*lines, row.rstrip()]
 
 
 def exit_is_no(results: Iterable[LintResult]) -> bool:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any
 
 from stillruns.model.trace import Row, Stage, Statement, Trace
-from stillruns.report.columns import visible
+from stillruns.report.columns import WIDTH, visible, wrapped
 
 SCHEMA = "stillruns.trace/1"
-WIDTH = 110
 
 
 def document(trace: Trace) -> dict[str, Any]:
@@ -139,9 +137,7 @@ def _statement(title: str, statement: Statement) -> list[str]:
 
 
 def _wrapped(sentence: str, lead: str) -> list[str]:
-    return textwrap.wrap(
-        sentence, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead), break_long_words=False
-    ) or [lead]
+    return wrapped(sentence, lead, " " * len(lead)) or [lead]
 
 
 def _key(stage: Stage) -> tuple[str, str, str, str]:
