@@ -100,7 +100,7 @@ def _without_comments(text: str, start: int, end: int) -> str:
 def _settings(file: _File, name: str, start: int, value: int, end: int, line: int) -> None:
     draft = file.draft
     lexer = Lexer(draft.text, value, end, line, file.variables, shell=False, notes=draft.notes)
-    words = [token.word for token in lexer.tokens() if token.kind == "w"]
+    words = lexer.words()
     if words and not ASSIGNMENT.match(words[0].text) and name == "ENV" and len(words) > 1:
         first, last = words[0], words[-1]
         joined = f"{first.text}={' '.join(word.text for word in words[1:])}"
