@@ -7,7 +7,6 @@ line that a paste begins with, llama-bench's table, requests, and how the proces
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from stillruns.model.evidence import Ref, line_of, line_ref
 from stillruns.model.expression import Expression
@@ -276,18 +275,3 @@ def _bench(life: Life, text: str, ref: Ref) -> None:
         if len(cells) == len(life.bench):
             life.bench_rows.append((ref, dict(zip(life.bench, cells, strict=True))))
             life.keep(ref, text)
-
-
-def read(
-    lines: Iterable[LogLine],
-    source: str,
-    rules: tuple[GrammarRule, ...],
-    patterns: tuple[CrashPattern, ...],
-    id: str = "srv0",
-    name: str = "",
-) -> tuple[ServerLog, ...]:
-    """All lines at once."""
-    reader = Reader(id, name, source, rules, patterns)
-    for line in lines:
-        reader.take(line)
-    return reader.close()
