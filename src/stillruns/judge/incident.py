@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from stillruns.judge import fallbacks, incident_fields, incident_twins, incident_words, known_faults
-from stillruns.judge.incident_group import MINOR, Group, Index, groups, line_of, runner_of
+from stillruns.judge.incident_group import MINOR, Group, Index, groups, runner_of
 from stillruns.judge.incident_kernel import leftover, of_group
 from stillruns.judge.kernel_incident import kernel_backend, kernel_only, remarks
 from stillruns.judge.signature import signature, telling
@@ -22,6 +22,7 @@ from stillruns.model.autopsy import Confidence, Excerpt, Incident
 from stillruns.model.backend import Backend
 from stillruns.model.card_name import CardName
 from stillruns.model.component import Component
+from stillruns.model.evidence import line_of
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.pattern import CrashPattern

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stillruns.model.backend import Backend
-from stillruns.model.evidence import Ref
+from stillruns.model.evidence import line_of
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.pattern import CrashPattern
 from stillruns.model.phase import Phase
@@ -68,11 +68,6 @@ class Group:
     def deaths(self) -> list[Ending]:
         """Endings that are deaths or failures in their own right, the first of a chain before its echoes."""
         return sorted((e for e in self.endings if e.kind in FATAL), key=lambda e: e.secondary)
-
-
-def line_of(ref: Ref) -> int:
-    """`s0:L12` -> 12; a byte ref has no line: 0."""
-    return int(ref.rpartition("L")[2]) if "L" in ref else 0
 
 
 def groups(server: ServerLog, patterns: Mapping[str, CrashPattern]) -> tuple[list[Group], list[Group]]:
@@ -183,9 +178,8 @@ class Index:
 def runner_of(server: ServerLog, group: Group) -> Runner | None:
     """The runner that the group's endings name, else the last one started before it."""
     named = next((e.runner for e in group.endings if e.runner), None)
-    for runner in server.runners:
-        if runner.id == named:
-            return runner
+    if runner := server.runner(named):
+        return runner
     before = [r for r in server.runners if line_of(r.started) <= group.last]
     if before:
         return max(before, key=lambda r: line_of(r.started))

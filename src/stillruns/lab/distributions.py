@@ -129,7 +129,7 @@ def _measured(
         what = ground.models.of(plan)
         device = floors.device_of(plan, ground.engines.get(plan.id))
         if sides.second is not None and not any(f.trial == sides.second.trial for f in found):
-            base = next((p for p in plans if p.id == plan.reference), plan)
+            base = _base(plan, plans)
             theirs = floors.device_of(base, ground.engines.get(base.id))
             found += floors.of_reference(sides.second.trial, theirs, what, ground.run, own)
         if device != floors.device_of(_base(plan, plans), ground.engines.get(plan.reference)):

@@ -7,9 +7,8 @@ line that a paste begins with, llama-bench's table, requests, and how the proces
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
-from stillruns.model.evidence import Ref, line_ref
+from stillruns.model.evidence import Ref, line_of, line_ref
 from stillruns.model.expression import Expression
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.phase import Phase
@@ -260,7 +259,7 @@ def _repeated(life: Life, text: str, ref: Ref) -> None:
         life.keep(ref, text)
         return
     edge, first = life.garbage_edge
-    apart = int(ref.rpartition("L")[2]) - int(first.rpartition("L")[2])
+    apart = line_of(ref) - line_of(first)
     if life.garbage == first and text.strip() == edge and 2 <= apart <= FRAME:
         life.garbage = None
 
@@ -276,18 +275,3 @@ def _bench(life: Life, text: str, ref: Ref) -> None:
         if len(cells) == len(life.bench):
             life.bench_rows.append((ref, dict(zip(life.bench, cells, strict=True))))
             life.keep(ref, text)
-
-
-def read(
-    lines: Iterable[LogLine],
-    source: str,
-    rules: tuple[GrammarRule, ...],
-    patterns: tuple[CrashPattern, ...],
-    id: str = "srv0",
-    name: str = "",
-) -> tuple[ServerLog, ...]:
-    """All lines at once."""
-    reader = Reader(id, name, source, rules, patterns)
-    for line in lines:
-        reader.take(line)
-    return reader.close()

@@ -19,8 +19,6 @@ What such a log can and cannot decide:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from stillruns.model.backend import Runtime
 from stillruns.model.evidence import line_ref
 from stillruns.model.pattern import CrashPattern, GrammarRule
@@ -185,19 +183,3 @@ class Reader:
     def _finish(self) -> None:
         state = self._state
         self._starts.ended(lambda name: server_log(state, name, self._name))
-
-
-def read(
-    lines: Iterable[LogLine],
-    source: str,
-    rules: tuple[GrammarRule, ...],
-    patterns: tuple[CrashPattern, ...],
-    id: str = "srv0",
-    name: str = "",
-) -> tuple[ServerLog, ...]:
-    """All lines of one stream; usually one server, several when it was restarted. An empty stream gives one server of
-    which nothing is known."""
-    reader = Reader(id, name, source, rules, patterns)
-    for line in lines:
-        reader.take(line)
-    return reader.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stillruns.model.backend import backend_of_device
+from stillruns.model.evidence import line_of
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Event
 from stillruns.model.server_log import LoadedBackend
@@ -226,7 +227,7 @@ def _access(state: OllamaState, event: Event) -> None:
     if len(state.requests) >= MAX_REQUESTS and fields["status"] == "200":
         # kept nowhere: only counted, so that a journal of a million requests costs no more than its first thousands
         state.requests_dropped += 1
-        state.access_line = int(event.ref.rpartition("L")[2])
+        state.access_line = line_of(event.ref)
         state.phases.idle()
         del state.texts[event.ref]
         return
@@ -235,7 +236,7 @@ def _access(state: OllamaState, event: Event) -> None:
     request = Served(
         id=f"q{len(state.requests) + state.requests_dropped + 1}",
         ref=event.ref,
-        line=int(event.ref.rpartition("L")[2]),
+        line=line_of(event.ref),
         status=int(fields["status"]),
         path=path,
         duration=taken,

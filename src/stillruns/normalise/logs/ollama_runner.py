@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from stillruns.model.backend import Backend, backend_of_device
-from stillruns.model.evidence import Ref
+from stillruns.model.evidence import Ref, line_of
 from stillruns.model.expression import Expression
 from stillruns.model.server_log import Layers, LogDevice, Runner
 from stillruns.normalise.logs.llama_cpp_state import State
@@ -221,7 +221,7 @@ class Load:
         """The lines that a statement about it rests on, in their order."""
         found = [self.started, self.requested_ref, self.applied()[2], self.ready, self.died]
         found += [ref for name, ref in self.weights if is_device(name)][:1]
-        return tuple(sorted({ref for ref in found if ref}, key=lambda ref: int(ref.rpartition("L")[2])))
+        return tuple(sorted({ref for ref in found if ref}, key=line_of))
 
     def noun(self, devices: tuple[LogDevice, ...]) -> Runner:
         """As the report wants it."""

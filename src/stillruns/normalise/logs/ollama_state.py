@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stillruns.model.backend import Backend
-from stillruns.model.evidence import Ref
+from stillruns.model.evidence import Ref, line_of
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Event, Trouble
 from stillruns.model.server_log import LoadedBackend, LogDevice, Note
@@ -150,7 +150,7 @@ class OllamaState:
             id=f"r{len(self.loads) + self.loads_dropped + 1}",
             engine=engine,
             started=ref,
-            line=int(ref.rpartition("L")[2]),
+            line=line_of(ref),
             at=self.now,
             llama=LlamaState(self.source),
             clock=self.at,
