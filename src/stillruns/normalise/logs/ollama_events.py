@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stillruns.model.backend import backend_of_device
+from stillruns.model.backend import Backend, backend_of_device
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Event
 from stillruns.model.server_log import LoadedBackend
 from stillruns.normalise.crash import signs
 from stillruns.normalise.logs import ollama_devices, slog
 from stillruns.normalise.logs.llama_cpp_devices import LISTING
+from stillruns.normalise.logs.ollama_devices import backend_of_library
 from stillruns.normalise.logs.ollama_requests import PATHS, Served, assign, seconds, times
 from stillruns.normalise.logs.ollama_runner import arguments, built_for
 from stillruns.normalise.logs.ollama_state import MAX_REQUESTS, OllamaState
@@ -38,7 +39,7 @@ def take_llama(state: OllamaState, event: Event, phase: Phase | None) -> None:
         state.keep(event.ref, event.text)
         handler(state, event)
     load = state.child
-    if load is None and not state.probing and event.kind == "offloaded":
+    if load is None and not state.probing and event.kind in ("offloaded", "buffer"):
         load = state.implicit(event)
     if load is None or (load.ready and event.kind not in _AFTER_READY):
         return
@@ -62,7 +63,15 @@ def _override(state: OllamaState, event: Event) -> None:
 
 
 def _refused(state: OllamaState, event: Event) -> None:
-    state.note("device", f"the server passes a device over: {event.fields['what']}", event.ref)
+    target = slog.attributes(event.fields.get("attributes", "")).get("gpu_type", "")
+    card = f" ({target})" if target else ""
+    state.note("device", f"the server passes a device over: {event.fields['what']}{card}", event.ref)
+
+
+def _no_gpu(state: OllamaState, event: Event) -> None:
+    state.note(
+        "fallback", "discovery found no GPU that this server can use: what it runs, it runs on the CPU", event.ref
+    )
 
 
 def _discovery_failed(state: OllamaState, event: Event) -> None:
@@ -101,6 +110,8 @@ def _runner_start(state: OllamaState, event: Event) -> None:
         load.ask(requested, ref)
         load.total = total
         state.estimate = None
+        if state.planned is Backend.CPU:
+            load.gpu_layers = (0, ref)  # the server found nothing but the CPU to load it on
     elif known["engine"] == "llama.cpp":
         # old runners were given the server's own estimate in place of what was asked, upstream's only what was asked
         layers = known.get("layers", "-1")
@@ -121,6 +132,7 @@ def _runner_library(state: OllamaState, event: Event) -> None:
 
 def _estimate(state: OllamaState, event: Event) -> None:
     total = event.fields.get("total")
+    state.planned = backend_of_library(event.fields.get("library") or event.fields.get("library2") or "")
     state.estimate = (int(event.fields["requested"]), None if total is None else int(total), event.ref)
 
 
@@ -300,6 +312,7 @@ _HANDLERS: dict[str, _Handler] = {
     "device_memory": ollama_devices.reported,
     "override": _override,
     "device_refused": _refused,
+    "no_gpu": _no_gpu,
     "discovery_failed": _discovery_failed,
     "runner_start": _runner_start,
     "runner_start_library": _runner_library,

@@ -115,9 +115,7 @@ def _fallbacks(runners: tuple[Runner, ...]) -> tuple[Note, ...]:
     fell = [
         r
         for r in runners
-        if r.requested_layers not in (0, None)
-        and r.applied_layers is not None
-        and (r.applied_layers == 0 or r.backends == (Backend.CPU,))
+        if r.requested_layers not in (0, None) and (r.applied_layers == 0 or r.backends == (Backend.CPU,))
     ]
     if not fell:
         return ()
