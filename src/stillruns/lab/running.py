@@ -216,7 +216,7 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool, for
             identity = run_id(datetime.now(timezone.utc), prepared.spec.sha256)
             changed = freezing.changed(store, prepared.spec)
             first = opening_record(prepared)
-            known = floors.recall(store, floors.weights(first)) if prepared.spec.check else ()
+            known = floors.recall(store, floors.checked_models(first)) if prepared.spec.check else ()
             first |= {"changed_hypotheses": changed, "floors": msgspec.to_builtins(known)}
             first |= {"form": form} if form else {}
             writer.append("run_started", identity, first)
