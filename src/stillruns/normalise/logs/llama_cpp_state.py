@@ -207,7 +207,8 @@ def _verbosity(state: State, event: Event) -> None:
 
 def _system_info(state: State, event: Event) -> None:
     state.system_info = features(event.text) or state.system_info
-    state.load.settings["n_threads"] = (event.fields["n_threads"], event.ref)
+    if "n_threads" in event.fields:
+        state.load.settings["n_threads"] = (event.fields["n_threads"], event.ref)
 
 
 def _backend_loaded(state: State, event: Event) -> None:
