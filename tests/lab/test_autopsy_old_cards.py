@@ -131,3 +131,32 @@ def test_the_start_line_alone_tells_no_engine() -> None:
     said = 'level=INFO source=server.go:594 msg="llama runner started in 2.51 seconds"'
     (server,) = pasted(f"time=2025-01-12T10:11:12.013+01:00 {said}\n").servers
     assert [runner.engine for runner in server.runners] == [""]
+
+
+def test_a_runner_for_the_cpu_under_a_plan_for_a_card() -> None:
+    """Up to 0.5 the runner's path says what it was built for: the plan is no proof."""
+    text = (
+        'time=2024-11-12T01:02:03.004Z level=INFO source=memory.go:343 msg="offload to cuda" layers.requested=-1 '
+        "layers.model=29 layers.offload=29\n"
+        'time=2024-11-12T01:02:03.005Z level=INFO source=server.go:383 msg="starting llama server" '
+        'cmd="/tmp/ollama77/runners/cpu_avx2/ollama_llama_server --model /m/blobs/sha256-0b --n-gpu-layers 29"\n'
+    )
+    found = pasted(text)
+    (server,) = found.servers
+    assert [(r.backend, r.applied_layers) for r in server.runners] == [(Backend.CPU, None)]
+    assert any("planned for cuda" in note.text for note in found.warnings)
+
+
+def test_a_snap_s_log() -> None:
+    """`snap logs` leaves the host out; the server's lines are read all the same."""
+    at = "2026-03-26T20:21:22+01:00 model7.server[4711]: "
+    lines = (
+        "/src/ggml/src/ggml-cuda/ggml-cuda.cu:97: CUDA error",
+        "ggml_cuda_compute_forward: SCALE failed",
+        "CUDA error: no kernel image is available for execution on the device",
+        "  current device: 0, in function ggml_cuda_compute_forward at /src/ggml/src/ggml-cuda/ggml-cuda.cu:2752",
+    )
+    (incident,) = pasted("".join(f"{at}{line}\n" for line in lines)).incidents
+    assert (incident.outcome, incident.backend) == (OutcomeKind.ABORT, Backend.CUDA)
+    assert incident.key_line is not None
+    assert incident.key_line.text.endswith("no kernel image is available for execution on the device")

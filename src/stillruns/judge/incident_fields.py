@@ -51,7 +51,7 @@ _TEXTS: tuple[tuple[Expression, Backend], ...] = (
         Expression(
             r"ROCm error|ROCm\d|rocBLAS|hip[A-Z]\w+|HSA_STATUS|by GPU node-|by agent node-|HIP error|HIP out of|"
             r"\bhsa_|code objects? found for: gfx|unsupported target: 'gfx|amd_comgr|rocdevice\.cpp|ggml-hip|"
-            r"\bhip_[a-z_]{1,30}\.cpp:\d|/dev/kfd|HIP kernel \S{1,80} has no device code|"
+            r"\bhip_[a-z_]{1,30}\.cpp:\d|/dev/kfd|rocminfo\.cc|HIP kernel \S{1,80} has no device code|"
             r"\bCannot read \S{0,300}TensileLibrary"
         ),
         Backend.ROCM,

@@ -117,6 +117,12 @@ def _runner_start(state: OllamaState, event: Event) -> None:
         layers = known.get("layers", "-1")
         load.ask(int(layers[:9]) if layers.isdecimal() else -1, event.ref)
     load.built = built_for(command)
+    if load.built is Backend.CPU and state.planned not in (Backend.CPU, Backend.UNKNOWN):
+        text = f"the load was planned for {state.planned.value}, and the runner that was started is one for the CPU: "
+        state.note(
+            "fallback", text + "this installation has no runner for that backend, or one was forced", event.ref
+        )
+    state.planned = Backend.UNKNOWN
     state.child = load
     state.phases.mark(Phase.LOAD, event.ref)
 
