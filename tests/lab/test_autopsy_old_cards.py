@@ -3,16 +3,21 @@ the work where it did."""
 
 from __future__ import annotations
 
+import csv
 import io
+import re
 from pathlib import Path
 
 import pytest
 
+import stillruns
+from stillruns.catalogue import load
 from stillruns.lab import autopsy
 from stillruns.model.autopsy import Autopsy
 from stillruns.model.backend import Backend
 from stillruns.model.outcome import OutcomeKind
 
+DATA = Path(stillruns.__file__).parent / "catalogue" / "data"
 GOLDEN = Path(__file__).parents[1] / "golden" / "autopsy"
 ROCBLAS = "rocBLAS error: Cannot read /opt/rocm/lib/rocblas/library/TensileLibrary.dat: No such file or directory"
 
@@ -30,6 +35,7 @@ def pasted(text: str) -> Autopsy:
         ("gfx803", "Use the Vulkan build", "HSA_OVERRIDE"),
         ("gfx90c", "HSA_OVERRIDE_GFX_VERSION=9.0.0", "files of a release that had them"),
         ("gfx1036", "HSA_OVERRIDE_GFX_VERSION=10.3.0", "files of a release that had them"),
+        ("gfx1103", "HSA_OVERRIDE_GFX_VERSION=11.0.2", "files of a release that had them"),
         ("gfx1010", "use the Vulkan build", "HSA_OVERRIDE"),
         ("gfx1151", "Use the Vulkan build", "HSA_OVERRIDE"),
     ],
@@ -160,3 +166,17 @@ def test_a_snap_s_log() -> None:
     assert (incident.outcome, incident.backend) == (OutcomeKind.ABORT, Backend.CUDA)
     assert incident.key_line is not None
     assert incident.key_line.text.endswith("no kernel image is available for execution on the device")
+
+
+def test_every_override_that_is_advised_names_code_that_the_card_runs() -> None:
+    """The values in the advice by target agree with the table of what runs whose code."""
+    rows = csv.DictReader((DATA / "neighbours.csv").read_text().splitlines())
+    runs = {row["target"]: row["runs_code_of"].split(";") for row in rows}
+    seen = 0
+    for pattern in load.patterns():
+        for advice in pattern.next_for:
+            for value in re.findall(r"HSA_OVERRIDE_GFX_VERSION=(\d+\.\d+\.\d+)", advice.text):
+                named = "gfx" + value.replace(".", "")
+                assert all(named in runs[target] for target in advice.targets), (pattern.id, value)
+                seen += 1
+    assert seen >= 5
