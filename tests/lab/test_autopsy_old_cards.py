@@ -149,8 +149,8 @@ def test_a_runner_for_the_cpu_under_a_plan_for_a_card() -> None:
     )
     found = pasted(text)
     (server,) = found.servers
-    assert [(r.backend, r.applied_layers) for r in server.runners] == [(Backend.CPU, None)]
-    assert any("planned for cuda" in note.text for note in found.warnings)
+    assert [(r.backend, r.applied_layers) for r in server.runners] == [(Backend.CPU, 0)]
+    assert any("29 layers for cuda" in note.text for note in found.warnings)
 
 
 def test_a_snap_s_log() -> None:

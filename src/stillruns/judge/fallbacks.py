@@ -5,7 +5,7 @@ from __future__ import annotations
 from stillruns.judge.incident_group import Group, line_of
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.phase import Phase
-from stillruns.model.server_log import Ending, ServerLog
+from stillruns.model.server_log import Ending, Runner, ServerLog
 
 _PASSED_OVER = ("ollama-rocm-not-installed", "ollama-amdgpu-refused")
 """Patterns of lines by which a server passes over one device: there may be another."""
@@ -60,6 +60,13 @@ def _beside(group: Group, server: ServerLog) -> bool:
 def _gpu_listed(server: ServerLog) -> bool:
     """Whether discovery found a GPU: one that it passed over is then no fallback."""
     return any(d.backend not in (Backend.CPU, Backend.UNKNOWN) for d in server.devices)
+
+
+def on_cpu(server: ServerLog, runner: Runner | None) -> bool:
+    """Whether what ran, ran on the CPU though the request left it open or asked for a GPU."""
+    if any(note.kind == "fallback" for note in server.notes):
+        return True
+    return runner is not None and runner.backends == (Backend.CPU,) and runner.requested_layers not in (0, None)
 
 
 def _probes(group: Group, end: Ending) -> bool:

@@ -147,7 +147,7 @@ def _incident(
         evidence=_evidence(group, kernel, runner, index.shown),
         confidence=_confidence(outcome, phase, on, pattern, signal, group),
         explanation=explanation,
-        next_step=incident_words.next_step(outcome, advice, any(n.kind == "fallback" for n in server.notes)),
+        next_step=incident_words.next_step(outcome, advice, fallbacks.on_cpu(server, runner)),
         pattern=top.pattern if top else None,
         workarounds=_workarounds(pattern, target, on, server, known.workarounds),
         why_unknown=_why(server, group, outcome, phase, on, target, parts, runner),
