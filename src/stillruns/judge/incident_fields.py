@@ -51,7 +51,9 @@ _TEXTS: tuple[tuple[Expression, Backend], ...] = (
     (
         Expression(
             r"ROCm error|ROCm\d|rocBLAS|hip[A-Z]\w+|HSA_STATUS|by GPU node-|by agent node-|HIP error|HIP out of|"
-            r"\bhsa_|code objects? found for: gfx|unsupported target: 'gfx|amd_comgr|rocdevice\.cpp|ggml-hip"
+            r"\bhsa_|code objects? found for: gfx|unsupported target: 'gfx|amd_comgr|rocdevice\.cpp|ggml-hip|"
+            r"\bhip_[a-z_]{1,30}\.cpp:\d|/dev/kfd|rocminfo\.cc|HIP kernel \S{1,80} has no device code|"
+            r"\bCannot read \S{0,300}TensileLibrary"
         ),
         Backend.ROCM,
     ),
@@ -59,13 +61,15 @@ _TEXTS: tuple[tuple[Expression, Backend], ...] = (
     (Expression(r"ggml_metal|ggml-metal|kIOGPUCommandBuffer"), Backend.METAL),
     # HIP builds print their own names here (hipGetLastError): the macro is expanded before it is printed
     (Expression(r"^\s{0,8}(?:>\s{1,4})?(?:cuda[A-Z]\w{1,60}|cublas[A-Z]\w{1,60})\("), Backend.CUDA),
+    (Expression(r"CUDA kernel \S{1,80} has no device code"), Backend.CUDA),
     (Expression(r"CUDA error: (?:.*)sm_\d|cuda_fp16|cuBLAS|CUBLAS_STATUS|NVRM|libcuda\.so"), Backend.CUDA),
 )
 _CPU_SOURCE = Expression(r"/ggml-cpu/\S{1,80}\.(?:c|cpp|h):\d{1,6}: ")
 """ggml stops in a file of its CPU backend: the operation that failed ran there."""
 _CUDA_BUFFER = Expression(r"\b(?:allocate|allocating) CUDA\d{1,3} buffer")
 """Of buffers HIP builds say ROCm0; only of errors did they say CUDA until late 2024."""
-_NEW_TREE = Expression(r"ggml-cuda/ggml-cuda\.cu")
+_NEW_TREE = Expression(r"ggml-cuda[/\\]ggml-cuda\.cu")
+_SM = Expression(r"\bsm_\d\d")
 
 
 def backend(

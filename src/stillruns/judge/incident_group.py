@@ -125,13 +125,15 @@ def _counts(group: Group, server: ServerLog, patterns: Mapping[str, CrashPattern
         return True
     pattern = patterns.get(top.pattern)
     early = top.phase in _EARLY or (pattern is not None and pattern.phase in _EARLY)
-    return not ((early or top.phase is Phase.UNKNOWN) and _lived_on(server, group.last))
+    gone = not early and any(t.outcome is OutcomeKind.ABORT and t.rank >= MINOR for t in group.troubles)
+    return not ((early or top.phase is Phase.UNKNOWN) and _lived_on(server, group.last, gone))
 
 
-def _lived_on(server: ServerLog, line: int) -> bool:
-    """Whether anything after the line shows that the server became ready, answered, or ended in order."""
+def _lived_on(server: ServerLog, line: int, gone: bool) -> bool:
+    """Whether anything after the line shows that the server became ready, answered, or ended in order. Where the
+    runner has given up (`gone`), an access line shows nothing: a stream has its status before its end."""
     later = [line_of(r.ready) for r in server.runners if r.ready]
-    later += [line_of(r.last) for r in server.requests if _succeeded(r)]
+    later += [line_of(r.last) for r in server.requests if _succeeded(r) and (r.tokens or not gone)]
     later += [line_of(server.clean_end)] if server.clean_end else []
     return any(mark > line for mark in later)
 

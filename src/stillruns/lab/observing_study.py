@@ -127,7 +127,7 @@ def _cell(group: Sequence[tuple[StudyRequest, str, int, _Load]]) -> ObservedCell
 
 
 def _factors(first: StudyRequest, layers: str, loads: Sequence[_Load]) -> dict[str, str | None]:
-    engines = [load.runner.engine for load in loads if load.runner]
+    engines = [load.runner.engine or None for load in loads if load.runner]
     factors: dict[str, str | None] = {
         "backend": None if first.side is Backend.UNKNOWN else first.side.value,
         "layers": layers,

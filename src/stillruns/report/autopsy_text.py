@@ -140,8 +140,9 @@ def _server(server: ServerLog) -> str:
         lines.append(f"  device {name}: {device.description}{target}{memory}{driver}  [{device.ref}]")
     for runner in server.runners[:20]:
         on = ", ".join(b.value for b in runner.backends) or runner.backend.value
+        engine = f"({runner.engine}) " if runner.engine else ""
         lines.append(
-            f"  runner {runner.id} ({runner.engine}) on {on}: "
+            f"  runner {runner.id} {engine}on {on}: "
             f"{_layers(runner.requested_layers, runner.applied_layers, runner.total_layers)}{_partly(runner)}"
             + "".join(f", {key} {value}" for key, value in runner.settings)
             + f"  [{runner.started}]"

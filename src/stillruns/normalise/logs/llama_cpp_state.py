@@ -206,8 +206,11 @@ def _verbosity(state: State, event: Event) -> None:
 
 
 def _system_info(state: State, event: Event) -> None:
+    if "n_threads" in event.fields:
+        state.load.settings["n_threads"] = (event.fields["n_threads"], event.ref)
+    elif state.model_loaded:
+        return  # a line without a stamp, which a model's text could imitate by then
     state.system_info = features(event.text) or state.system_info
-    state.load.settings["n_threads"] = (event.fields["n_threads"], event.ref)
 
 
 def _backend_loaded(state: State, event: Event) -> None:
@@ -363,6 +366,7 @@ _HANDLERS: dict[str, Callable[[State, Event], object]] = {
     "build": _build,
     "verbosity": _verbosity,
     "system_info": _system_info,
+    "features": _system_info,
     "backend_loaded": _backend_loaded,
     "gguf": _gguf,
     "load_tensors": _load_tensors,

@@ -24,7 +24,7 @@ from stillruns.model.server_log import (
     ServerLog,
     VersionRange,
 )
-from stillruns.normalise.logs import llama_cpp
+from stillruns.normalise.logs import llama_cpp, llama_cpp_cards
 from stillruns.normalise.logs.llama_cpp_life import Life
 from stillruns.normalise.logs.reader import visible
 
@@ -55,8 +55,12 @@ def summary(life: Life, id: str, name: str) -> ServerLog:
             Note("hidden", "the load's lines are not shown at this verbosity: layers and buffers are unknown")
         )
     fallback = _fallback(facts, runner, life.asked)
-    if fallback:
-        notes.append(fallback)
+    devices = _devices(life, facts)
+    cards = (
+        llama_cpp_cards.software(devices),
+        llama_cpp_cards.no_code(facts.system_info.get("CUDA.ARCHS", ""), devices),
+    )
+    notes += [note for note in (fallback, *cards) if note]
     if life.override:
         notes.append(
             Note(
@@ -72,7 +76,7 @@ def summary(life: Life, id: str, name: str) -> ServerLog:
         version=VersionRange(facts.version, facts.version, "line") if facts.version else VersionRange(),
         program=life.program or ("llama-server" if life.requests.all() else ""),
         backends_loaded=tuple(LoadedBackend(*b) for b in facts.backends_loaded),
-        devices=_devices(life, facts),
+        devices=devices,
         runners=(runner,) if runner else (),
         requests=requests,
         phases=facts.phases,
@@ -139,6 +143,17 @@ def used_backends(facts: ServerFacts) -> tuple[Backend, ...]:
         return (Backend.CPU,) if not isinstance(offload, Offload) or not gpus else ()
     if isinstance(offload, Offload) and len(gpus) == 1:
         return tuple(gpus)
+    return () if model or isinstance(offload, Offload) else _beside_weights(facts)
+
+
+def _beside_weights(facts: ServerFacts) -> tuple[Backend, ...]:
+    """Where no line of the weights is there: a layer's cache is where the layer is, and a compute buffer belongs to a
+    backend that takes part."""
+    for purpose in ("KV", "compute"):
+        on = [_backend_of(b.device, facts) for b in facts.buffers if b.purpose == purpose and not on_host(b.device)]
+        found = tuple(dict.fromkeys(b for b in on if b not in (Backend.UNKNOWN, Backend.CPU)))
+        if found:
+            return found
     return ()
 
 

@@ -115,7 +115,7 @@ class Reader:
                 seen.add(rule.event)
                 fields = {key: value for key, value in match.groupdict().items() if value is not None}
                 ollama_events.take(self._state, Event(rule.event, fields, ref, visible(text), rule.id), rule.phase)
-        if not seen:
+        if not seen or "device_refused" in seen:
             self._trouble(text, ref)
 
     def _child_line(self, text: str, ref: str) -> None:

@@ -39,7 +39,7 @@ def take_llama(state: OllamaState, event: Event, phase: Phase | None) -> None:
         state.keep(event.ref, event.text)
         handler(state, event)
     load = state.child
-    if load is None and not state.probing and event.kind == "offloaded":
+    if load is None and not state.probing and event.kind in ("offloaded", "buffer"):
         load = state.implicit(event)
     if load is None or (load.ready and event.kind not in _AFTER_READY):
         return
@@ -63,7 +63,15 @@ def _override(state: OllamaState, event: Event) -> None:
 
 
 def _refused(state: OllamaState, event: Event) -> None:
-    state.note("device", f"the server passes a device over: {event.fields['what']}", event.ref)
+    target = slog.attributes(event.fields.get("attributes", "")).get("gpu_type", "")
+    card = f" ({target})" if target else ""
+    state.note("device", f"the server passes a device over: {event.fields['what']}{card}", event.ref)
+
+
+def _no_gpu(state: OllamaState, event: Event) -> None:
+    state.note(
+        "fallback", "discovery found no GPU that this server can use: what it runs, it runs on the CPU", event.ref
+    )
 
 
 def _discovery_failed(state: OllamaState, event: Event) -> None:
@@ -318,6 +326,7 @@ _HANDLERS: dict[str, _Handler] = {
     "device_memory": ollama_devices.reported,
     "override": _override,
     "device_refused": _refused,
+    "no_gpu": _no_gpu,
     "discovery_failed": _discovery_failed,
     "runner_start": _runner_start,
     "runner_start_library": _runner_library,

@@ -202,7 +202,13 @@ class Load:
             return tuple(on_devices)
         if placed:
             return (Backend.CPU,)
+        cached = [b.device for b in self.llama.load.buffers if b.purpose == "KV"]
+        held = dict.fromkeys(backend_of_device(name) for name in cached if is_device(name))
+        if held and applied is None:
+            return tuple(held)  # a layer's cache is where the layer is
         loaded = {backend for backend, _ in self.libraries if backend not in (Backend.CPU, Backend.UNKNOWN)}
+        if self.plan is not None and self.plan.library == "cpu" and not loaded and applied is None:
+            return (Backend.CPU,)  # the server found nothing else to load it on
         if applied is None and self.built is not Backend.UNKNOWN:
             return (self.built,)
         return tuple(loaded) if applied and len(loaded) == 1 else ()

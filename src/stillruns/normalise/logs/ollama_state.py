@@ -26,6 +26,10 @@ MAX_TEXTS = 20_000
 MAX_SPANS = 10_000
 
 
+_ENGINE_FILES = ("source=ggml.go:", "source=backend.go:")
+"""Call sites of the engine's own; the server's tell nothing of the runner."""
+
+
 @dataclass
 class OllamaState:
     """One server process. `child` is the runner whose the next raw lines are, or None (a probe's, or not known).
@@ -139,7 +143,8 @@ class OllamaState:
 
     def implicit(self, event: Event) -> Load:
         """A runner whose start lies before the log."""
-        load = self.add_load(event.ref, "ollama engine" if "source=" in event.text else "llama runner")
+        told = "ollama engine" if any(file in event.text for file in _ENGINE_FILES) else ""
+        load = self.add_load(event.ref, told if "source=" in event.text else "llama runner")
         load.headless = True
         self.child = load
         return load
