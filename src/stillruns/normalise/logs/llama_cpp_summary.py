@@ -143,7 +143,8 @@ def used_backends(facts: ServerFacts) -> tuple[Backend, ...]:
         return (Backend.CPU,) if not isinstance(offload, Offload) or not gpus else ()
     if isinstance(offload, Offload) and len(gpus) == 1:
         return tuple(gpus)
-    return () if model or isinstance(offload, Offload) else _beside_weights(facts)
+    weights_are_told = any(b.purpose == "model" for b in facts.buffers)
+    return () if weights_are_told or isinstance(offload, Offload) else _beside_weights(facts)
 
 
 def _beside_weights(facts: ServerFacts) -> tuple[Backend, ...]:
