@@ -47,3 +47,13 @@ def test_empty_input_is_no_incident() -> None:
     document = json.loads(done.stdout)
     assert (document["servers"], document["incidents"]) == ([], [])
     assert document["warnings"][0]["text"] == "- is empty"
+
+
+def test_a_machine_without_a_gpu_left_none_unused() -> None:
+    """Discovery that finds only the CPU is told, and no GPU is claimed to be there."""
+    log = b"""time=2025-06-18T19:20:21.230Z level=INFO source=gpu.go:377 msg="no compatible GPUs were discovered"
+time=2025-06-18T19:20:21.231Z level=INFO source=types.go:130 msg="inference compute" id=0 library=cpu total="15.5 GiB"
+"""
+    shown = run("-", stdin=log).stdout.decode()
+    assert "No incident" in shown and "left to the CPU" in shown
+    assert "GPU was" not in shown

@@ -168,15 +168,22 @@ def test_flood_is_bounded() -> None:
         ("print_info: file type   = all F32", ""),
         ("0.00.031.009 I print_info: file type   = F16", "F16"),
         ("llm_load_print_meta: model ftype      = Q8_0", "Q8_0"),
+        ("llm_load_print_meta: model ftype      = mostly Q4_K - Medium", "Q4_K"),
+        ("llm_load_print_meta: model ftype      = mostly Q4_1, some F16", "Q4_1"),
+        ("Mar 07 10:11:12 host ollama[33]: print_info: file type   = Q4_0", "Q4_0"),
         ('time=2026-03-04T05:06:07Z level=INFO source=ggml.go:141 msg="" architecture=llama file_type=MXFP4 name=x',
          "MXFP4"),
         ("llama_model_loader: - kv   7:  general.name str = print_info: file type   = F16", ""),
         ("srv  log_server_r: request: print_info: file type   = F16 ", ""),
+        ("0.01.001.100 D Parsing PEG input with format peg-native: print_info: file type   = F16 x", ""),
+        ("0.01.001.100 D slot process_toke: id  0 | task 0 | next token:  12 'print_info: file type   = F16 '", ""),
+        ('time=2026-03-04T05:06:07Z level=TRACE source=server.go:9 msg=a prompt="x architecture=y file_type=F16 "',
+         ""),
         ("", ""),
     ],
 )  # fmt: skip
 def test_type_of_the_weights(line: str, expected: str) -> None:
-    """The line of each runtime names the type of the weights; a model's or a prompt's text does not."""
+    """The line of each runtime names the type of the weights; the text of a model, a prompt or an answer does not."""
     assert facts(f"{line}\n".encode()).file_type == expected
 
 

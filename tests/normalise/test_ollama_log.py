@@ -251,3 +251,22 @@ def test_no_fallback_without_proof(lines: tuple[str, ...], options: dict[str, An
     server = planned(*lines, **options)
     assert not [note for note in server.notes if note.kind == "fallback"]
     assert server.requests[0].applied is Answer.UNKNOWN
+
+
+def test_a_gpu_beside_a_line_that_finds_none_leaves_it_open() -> None:
+    """Lines of two servers that stand among each other (a container log without names) are no fallback of either: the
+    plan may be the one's and the runner the other's."""
+    found = plain(
+        'time=2025-07-20T10:00:00.1Z level=INFO source=gpu.go:377 msg="no compatible GPUs were discovered"',
+        'time=2025-07-20T10:00:00.2Z level=INFO source=types.go:130 msg="inference compute" id=GPU-1 library=cuda '
+        'compute=6.1 driver=12.4 name="NVIDIA GeForce GTX 1080" total="8.0 GiB" available="7.1 GiB"',
+        "time=2025-07-20T10:01:00.1Z level=INFO source=server.go:175 msg=offload library=cuda layers.requested=-1 "
+        "layers.model=29 layers.offload=29",
+        'time=2025-07-20T10:01:00.2Z level=INFO source=server.go:438 msg="starting llama server" '
+        'cmd="/usr/bin/ollama runner --model /m/b --port 41001"',
+        HOST,
+        'time=2025-07-20T10:01:03.0Z level=INFO source=server.go:637 msg="llama runner started in 2.00 seconds"',
+        '[GIN] 2025/07/20 - 10:01:09 | 200 |  9.9s |       127.0.0.1 | POST     "/api/generate"',
+    )
+    assert [(note.kind, tuple(map(number, note.refs))) for note in found.notes] == [("contradiction", (1,))]
+    assert found.requests[0].applied is Answer.UNKNOWN and found.runners[0].applied_layers is None

@@ -10,7 +10,7 @@ from stillruns.model.backend import Backend, Runtime
 from stillruns.model.evidence import Ref, line_of
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import PhaseSpan
-from stillruns.model.server_log import Ending, LogRequest, Note, Runner, ServerLog
+from stillruns.model.server_log import Ending, LogDevice, LogRequest, Note, Runner, ServerLog
 from stillruns.normalise.logs import ollama_devices
 from stillruns.normalise.logs.ollama_requests import noun
 from stillruns.normalise.logs.ollama_runner import Load
@@ -37,6 +37,10 @@ def server_log(state: OllamaState, id: str, name: str) -> ServerLog:
     for load in state.loads:
         load.llama.close()
     devices = ollama_devices.devices(state)
+    said = _discovered(state, devices)
+    if any(note.kind == "contradiction" for note in said):
+        for load in state.loads:
+            load.plan = None  # whose plan it was is not told either
     if len(state.buses) == 1:
         for load in state.loads:
             load.settings["device_bus"] = next(iter(state.buses))
@@ -48,7 +52,8 @@ def server_log(state: OllamaState, id: str, name: str) -> ServerLog:
     endings = tuple(death.noun() for death in state.deaths.all)
     left = {load.id: load for load in state.loads if load.left_on_cpu()}
     others = tuple(runner for runner in runners if runner.id not in left)
-    notes = (*state.notes, *_counts(state), *_reuse(requests), *_unplanned(tuple(left.values())), *_fallbacks(others))
+    notes = (*said, *_counts(state), *_reuse(requests))
+    notes += (*_unplanned(tuple(left.values())), *_fallbacks(others))
     pid = _PID.search(name)
     log = ServerLog(
         id=id,
@@ -80,6 +85,18 @@ def _phases(state: OllamaState, endings: tuple[Ending, ...]) -> tuple[PhaseSpan,
         if ending.phase in (Phase.PROMPT, Phase.DECODE) and ending.phase_ref and not ending.secondary:
             told.append(PhaseSpan(ending.phase, ending.ref, ending.phase_ref))
     return tuple(sorted(told, key=lambda span: line_of(span.first)))
+
+
+def _discovered(state: OllamaState, devices: tuple[LogDevice, ...]) -> list[Note]:
+    """The notes so far. Where a GPU is listed too, a line that says that there is none proves nothing: it may be
+    another server's, whose lines stand among these."""
+    if all(device.backend in (Backend.CPU, Backend.UNKNOWN) for device in devices):
+        return state.notes
+    refs = tuple(ref for note in state.notes if note.kind == "fallback" for ref in note.refs)
+    if not refs:
+        return state.notes
+    text = "one line says that discovery found no GPU, and a GPU is listed: these may be the lines of two servers"
+    return [*(note for note in state.notes if note.kind != "fallback"), Note("contradiction", text, refs[:20])]
 
 
 def _counts(state: OllamaState) -> tuple[Note, ...]:
