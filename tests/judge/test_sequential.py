@@ -108,11 +108,6 @@ def test_a_plan_knows_its_bounds() -> None:
     )
 
 
-def test_trials_without_failure() -> None:
-    """59 for 5 %, 299 for 1 %, 5 for 50 %."""
-    assert [planning.trials_without_failure(p) for p in (0.05, 0.01, 0.5)] == [59, 299, 5]
-
-
 def test_a_cell_stops_when_decided() -> None:
     """Open until the test decides, never before min_trials; then the budget goes to other cells."""
     assert experiment.state(PLAN, [GOOD] * 4) is CellState.OPEN

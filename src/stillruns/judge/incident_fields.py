@@ -69,7 +69,6 @@ _CPU_SOURCE = Expression(r"/ggml-cpu/\S{1,80}\.(?:c|cpp|h):\d{1,6}: ")
 _CUDA_BUFFER = Expression(r"\b(?:allocate|allocating) CUDA\d{1,3} buffer")
 """Of buffers HIP builds say ROCm0; only of errors did they say CUDA until late 2024."""
 _NEW_TREE = Expression(r"ggml-cuda[/\\]ggml-cuda\.cu")
-_SM = Expression(r"\bsm_\d\d")
 
 
 def backend(

@@ -126,11 +126,6 @@ def sentence(rule: Decide, stop: StopRule | None = None) -> str:
     return f"{text}; {limit}"
 
 
-def trials_without_failure(below: float, level: float = 0.95) -> int:
-    """How many passes in a row, fixed beforehand, show a failure rate below `below` (one-sided)."""
-    return math.ceil(math.log(1 - level) / math.log1p(-below) - 1e-9)
-
-
 def _cdf(failures: int, n: int, rate: float) -> float:
     return math.fsum(_mass(i, n, rate) for i in range(failures + 1))
 

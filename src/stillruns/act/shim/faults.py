@@ -50,11 +50,6 @@ class Fault:
         """`decode:segv`: the value of STILLRUNS_FAULT for its first arrival."""
         return f"{self.phase.value}:{self.kind}"
 
-    @property
-    def dies(self) -> bool:
-        """Whether the process ends by itself, at the moment of the fault or in its wake."""
-        return TERMINATED not in self.ends and self.kind != "hang"
-
 
 PLACES: dict[Phase, str] = {
     Phase.INIT: "in llama_backend_init, before the first line of the log",

@@ -121,7 +121,6 @@ class Splitter:
     _streams: dict[str, _Stream] = field(default_factory=dict)
     _supervisor: list[SupervisorLine] = field(default_factory=list)
     _left_out: set[str] = field(default_factory=set)
-    _pids: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Open the kernel's reader: its lines may stand anywhere."""
