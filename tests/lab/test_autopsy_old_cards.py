@@ -53,6 +53,8 @@ def test_missing_kernel_files_have_a_remedy_for_each_card(target: str, says: str
     [
         ("6.1", "CUDA 13 compiles nothing for this card"),
         ("3.7", "CUDA 12 dropped Kepler"),
+        ("3.0", "No CUDA from 11.0 on compiles for this card"),
+        ("5.3", "It is a Jetson"),
         ("8.6", "Use a build for it"),
     ],
 )
