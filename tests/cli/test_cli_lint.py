@@ -76,3 +76,10 @@ def test_a_hostile_file_name(tmp_path: Path) -> None:
     page.write_text("llama-cli --no-mmap\n")
     done = run("--no-path", "--no-config", str(page))
     assert done.stdout.startswith(f"{tmp_path}/a\\x1b]0;x\\x07.sh (shell)\n")
+
+
+def test_the_corrected_recipe_cannot_act_on_a_terminal() -> None:
+    """Control characters of a recipe are shown where it is printed to be copied; tabs and lines stay."""
+    done = run("--no-path", "--no-config", "-", stdin="\tllama-cli --no-mmap # \x1b]0;x\x07\r\necho end\n")
+    assert "\x1b" not in done.stdout and "\x07" not in done.stdout
+    assert "\tllama-cli" in done.stdout and "\\x1b]0;x\\x07\necho end" in done.stdout

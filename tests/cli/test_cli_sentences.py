@@ -71,3 +71,12 @@ def test_the_wheels_server_is_named(tmp_path: Path) -> None:
     if done.returncode != 1:
         pytest.skip("a llama-server is on PATH here")
     assert "no such program on PATH" in done.stderr and "bin/llama-server is here (wheel)" in done.stderr
+
+
+def test_a_hostile_name_cannot_move_the_cursor(tmp_path: Path) -> None:
+    """The name of a file stands in the sentence with its control characters shown."""
+    spec = tmp_path / "x\x1b[2J\n.toml"
+    done = stillruns("run", spec, STILLRUNS_STORE=str(tmp_path / "s"))
+    assert done.returncode == 2
+    assert "\x1b" not in done.stderr and "\\x1b[2J" in done.stderr
+    assert done.stderr.count("\n") == 1

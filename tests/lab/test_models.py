@@ -105,6 +105,16 @@ def test_a_missing_part(gone: tuple[int, ...], says: str, whole: Path, store: St
     assert says.format(*parts) in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_a_part_on_a_mount_that_is_gone(whole: Path, store: Store, tmp_path: Path) -> None:
+    """A folder lists a link whose target is not there: the sentence says where it leads."""
+    parts = split(whole, tmp_path / "model", 3)
+    parts[2].unlink()
+    parts[2].symlink_to("/mnt/gone/blob")
+    with pytest.raises(EnvironmentLacks) as caught:
+        models.resolve(str(parts[0]), store)
+    assert f"part 3 is missing ({parts[2]} is a link to /mnt/gone/blob)" in str(caught.value)
+
+
 def refused(path: Path, store: Store) -> str:
     """The sentence."""
     with pytest.raises(SpecError) as caught:

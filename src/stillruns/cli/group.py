@@ -14,6 +14,7 @@ import click
 
 from stillruns import __version__
 from stillruns.errors import ExitCode, StillrunsError
+from stillruns.report.columns import visible
 
 VERBS: dict[str, str] = {
     "run": "Your own command once under supervision, or the experiment that a file describes.",
@@ -116,9 +117,9 @@ def _fault(error: Exception) -> ExitCode:
 
 
 def _say(text: str) -> None:
-    """To stderr, if there is one."""
+    """To stderr, if there is one. A sentence may hold a file's name or a line of a spec, which are hostile text."""
     with contextlib.suppress(OSError, AttributeError):
-        click.echo(text, err=True)
+        click.echo(visible(text), err=True)
 
 
 def _flush() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -131,10 +132,14 @@ def _found(path: Path, split: gguf_split.Split) -> tuple[Path, ...]:
     if missing:
         which = f"part {missing[0]} is" if len(missing) == 1 else f"parts {_listed(missing)} are"
         raise EnvironmentLacks(
-            f"the model {path} has {split.count} parts, and {which} missing (no file {files[missing[0] - 1]}); copy "
+            f"the model {path} has {split.count} parts, and {which} missing ({_absent(files[missing[0] - 1])}); copy "
             "or download what is missing into the same folder"
         )
     return files
+
+
+def _absent(file: Path) -> str:
+    return f"{file} is a link to {os.readlink(file)}" if file.is_symlink() else f"no file {file}"
 
 
 def _listed(numbers: Sequence[int]) -> str:
@@ -151,7 +156,7 @@ def _heads(path: Path, files: Sequence[Path]) -> list[gguf.Gguf | None]:
         head = _whole(file)
         if head is not None and gguf_split.index(head) != index:
             says = gguf_split.index(head)
-            instead = "no part of a split model" if says is None else f"part {says + 1} of one"
+            instead = "no part of a split model" if says is None else f"part {says + 1}"
             raise SpecError(
                 f"{file} should be part {index + 1} of the model {path} and says that it is {instead}; copy or "
                 "download it again"

@@ -42,7 +42,7 @@ def _result(result: LintResult, everything: bool) -> list[str]:
             lines += wrapped(
                 f"line {edit.line}: {visible(edit.before)} -> {after}: {visible(edit.why)}", "  ", "      "
             )
-        lines += ["", "corrected:", "", result.corrected.rstrip("\n")]
+        lines += ["", "corrected:", "", *map(_copied, result.corrected.rstrip("\n").split("\n"))]
         if result.still_open:
             lines += [
                 "",
@@ -51,6 +51,11 @@ def _result(result: LintResult, everything: bool) -> list[str]:
             ]
     lines.append("")
     return lines
+
+
+def _copied(row: str) -> str:
+    """A line of the corrected recipe, to be copied: tabs stay, and what a terminal would act on is shown."""
+    return "\t".join(visible(part) for part in row.removesuffix("\r").split("\t"))
 
 
 def _named(item: LintItem) -> str:
