@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -139,7 +138,7 @@ def _found(path: Path, split: gguf_split.Split) -> tuple[Path, ...]:
 
 
 def _absent(file: Path) -> str:
-    return f"{file} is a link to {os.readlink(file)}" if file.is_symlink() else f"no file {file}"
+    return f"{file} is a link to {file.readlink()}" if file.is_symlink() else f"no file {file}"
 
 
 def _listed(numbers: Sequence[int]) -> str:
