@@ -48,6 +48,19 @@ def test_missing_kernel_files_have_a_remedy_for_each_card(target: str, says: str
     assert never not in incident.next_step
 
 
+def test_a_card_that_a_line_names_is_not_another_that_is_listed() -> None:
+    """The integrated GPU that rocBLAS has no files for is not the card beside it."""
+    beside = (
+        'time=2026-02-11T07:08:09.900Z level=INFO source=types.go:42 msg="inference compute" id=0 library=ROCm '
+        'compute=gfx1100 name=ROCm0 description="AMD Radeon RX 7900 XTX" total="24.0 GiB" available="23.5 GiB"\n'
+    )
+    (incident,) = pasted(f"{beside}{ROCBLAS} for GPU arch : gfx1036\n").incidents
+    assert (incident.target, incident.device) == ("gfx1036", None)
+    assert "7900" not in incident.explanation
+    (incident,) = pasted(f"{beside}{ROCBLAS} for GPU arch : gfx1100\n").incidents
+    assert incident.device == "ROCm0"
+
+
 @pytest.mark.parametrize(
     ("compute", "says"),
     [

@@ -1,4 +1,4 @@
-"""A GPU that was there and did nothing: an incident without a crash (outcome `ok`, the request's condition void)."""
+"""Work that was a GPU's and that the CPU did: an incident without a crash (outcome `ok`, the condition void)."""
 
 from __future__ import annotations
 

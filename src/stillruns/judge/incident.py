@@ -119,7 +119,10 @@ def _incident(
         on = Backend.CPU  # the server says so itself
     device = incident_fields.device(server, runner, on, top.device if top else None)
     target, remark = incident_fields.target(device, server, known.cards)
-    target = _named_target(pattern, top) or target
+    named = _named_target(pattern, top)
+    if named and device is not None and _another(device, target, named):
+        device, remark = None, ""
+    target = named or target
     parts = incident_fields.components(pattern, outcome, frames, on, kernel, device.driver if device else "")
     parts = incident_fields.context(parts, server, outcome, pattern, signal)
     key = _key(group, top, kernel)
@@ -168,6 +171,12 @@ def _named_target(pattern: CrashPattern | None, top: Trouble | None) -> str | No
     return found["target"] if found else None
 
 
+def _another(device: LogDevice, target: str | None, named: str) -> bool:
+    """Whether the line names another card than this device: neither as it prints itself nor by its card's name."""
+    known = [each.partition(":")[0] for each in (device.target, target) if each]
+    return bool(known) and named not in known
+
+
 def _signal(group: Group, kernel: tuple[KernelEvent, ...]) -> str | None:
     for ending in group.deaths:
         if ending.signal and ending.kind in ("signal", "exit", "oom"):
@@ -202,7 +211,7 @@ def _outcome(
         if top is None or top.outcome in _CAUSES or best.outcome is not OutcomeKind.OOM or top.rank < 85:
             return best.outcome, manner or best.outcome.value.replace("_", " ")
     if signal is None and ("fallback" in kinds or (not kinds and fallbacks.only_ignored(group))):
-        return OutcomeKind.OK, "silent CPU fallback: the GPU that was there did nothing"
+        return OutcomeKind.OK, "silent CPU fallback: no GPU did any of the work"
     if signal in _GIVES_UP and top is not None and top.outcome in _GIVEN_UP and top.rank >= _SAID_RANK:
         return OutcomeKind.ABORT, manner  # the program said why it gave up, and abort() ends this way on Windows
     if signal is not None and signal != "SIGABRT":
