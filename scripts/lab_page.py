@@ -231,8 +231,8 @@ def faults(archive: Path) -> Iterator[str]:
             text = stream.read() if stream and member.endswith(".json") else b""
             for result in json.loads(text)["results"] if text else ():
                 said = result["judged"] if result["right"] else f"**{result['judged']}**"
-                kind = judged.setdefault((result["kind"], result["backend"]), {})
-                kind[result["phase"]] = said.removesuffix(f" in {result['phase']}")
+                row = judged.setdefault((result["kind"], result["backend"]), {})
+                row[result["phase"]] = said.removesuffix(f" in {result['phase']}")
     phases = [phase.value for phase in Phase if any(phase.value in row for row in judged.values())]
     yield "| kind | backend | " + " | ".join(phases) + " |\n|---|---|" + "---|" * len(phases) + "\n"
     for (kind, backend), row in judged.items():
