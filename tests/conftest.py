@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from real_parts import SHARED, llama_server, vulkan_device
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell's background job (nohup, some CI) ignores Ctrl-C, and so would the children that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
