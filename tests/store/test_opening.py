@@ -38,6 +38,18 @@ def test_default_path(environment: dict[str, str], expected: str) -> None:
     assert isinstance(default_path(), Path)
 
 
+def test_a_user_without_a_home() -> None:
+    """A number that no user has, as in a container, and no HOME: one sentence that names what to set."""
+    if os.geteuid():
+        pytest.skip("only root can become a user that does not exist")
+    code = OPEN + "import os\nos.environ.clear(); os.setuid(4_000_000)\ntry:\n    default_path()\n"
+    code += "except Exception as error:\n    print(type(error).__name__, error)"
+    said = python(code).strip()
+    assert (
+        said.startswith("StoreError cannot tell where the store ~/.local/share/stillruns is") and "HOME=DIR" in said
+    )
+
+
 def test_created_private(tmp_path: Path) -> None:
     """A new store is for its owner only, parents included in the making; an empty folder is taken as it is."""
     store = open_store(tmp_path / "a" / "b" / "s")
