@@ -22,8 +22,7 @@ from stillruns.store.view import decode_trial
 
 
 def recall(store: Store, plan: CellPlan, prepared: Prepared) -> dict[str, object] | None:
-    """The record of the same reference from an earlier run: same binary in the same place, libraries, model, condition
-    and CPU."""
+    """The record of the same reference from an earlier run: same binary, place, libraries, model, condition, CPU."""
     if not plan.is_reference:
         return None
     try:
