@@ -39,7 +39,7 @@ def stillruns(*words: str | Path, **extra: str) -> subprocess.CompletedProcess[s
         (["selftest", "--phase", "boot"], "--phase knows decode, init, "),
         (
             ["selftest", "--kind", "device_lost"],
-            "no such fault can be injected with --backend cpu; try --backend vulkan",
+            "no such fault can be injected with --backend cpu; try --backend vulkan, cuda or rocm",
         ),
         (["selftest", "--kind", "nan", "--phase", "init"], "that kind makes no sense in that phase"),
     ],

@@ -184,8 +184,8 @@ trials = 1
 @pytest.mark.engine
 def test_checks_with_a_model_axis(tmp_path: Path) -> None:
     """Each check names the model that it was made on, checks are numbered as trials are, and a hypothesis may name a
-    model as the spec does; a check's verdict is part of `divergence`."""
-    names = ["synth:llama?layers=2&type=F16", "synth:qwen3?layers=2&type=F16"]
+    model as the spec does; a check's verdict is part of `divergence`. Each kind of model has its floors."""
+    names = ["synth:llama?layers=2&type=Q8_0", "synth:qwen3?layers=2&type=F16"]
     spec = tmp_path / "s.toml"
     spec.write_text(
         f"""
@@ -214,3 +214,6 @@ refuted_if = "any(c.failed > 0 for c in cells if c.model == '{names[1]}')"
     assert document["claims"][0]["verdict"] == "supported", document["claims"]
     assert all(check["trial"].rpartition(".")[2].isdigit() for check in document["checks"])
     assert len({check["trial"] for check in document["checks"]}) == 2
+    floors = {(f["model"], f["architecture"], f["quantisation"], f["path"]) for f in document["floors"]}
+    kinds = [(names[0], "llama", "Q8_0"), (names[1], "qwen3", "F16")]
+    assert floors == {(*kind, path) for kind in kinds for path in ("prompt", "decode")}

@@ -173,6 +173,26 @@ def test_ctrl_c_keeps_the_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.engine()
+def test_a_run_that_was_stopped_while_it_was_judged_still_ends(tmp_path: Path) -> None:
+    """All trials are there, its last record is not: the same command writes it, once, and replay agrees."""
+    store = tmp_path / "store"
+    words = ("run", str(spec(tmp_path, trials=1)), "--json", "--store", str(store))
+    assert stillruns(*words).returncode == 0
+    journal = next((store / "journal").iterdir())
+    lines = journal.read_text().splitlines(keepends=True)
+    assert json.loads(lines[-1])["kind"] == "run_ended"
+    journal.write_text("".join(lines[:-1]))
+    (store / "index.sqlite").unlink()  # it is made anew from the journal, and knows the record that was cut off
+    for _ in range(2):
+        again = stillruns(*words)
+        assert again.returncode == 0, again.stderr
+        assert "complete already" in again.stderr
+        assert count(store, "run_ended") == 1
+    assert stillruns("replay", "--store", str(store)).returncode == 0
+    assert not verify(store).problems
+
+
+@pytest.mark.engine()
 def test_a_changed_binary_is_refused(tmp_path: Path) -> None:
     """A run goes on with the binary that it began with, or as a new run."""
     store, original = tmp_path / "store", llama_server()

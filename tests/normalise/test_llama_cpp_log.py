@@ -14,7 +14,7 @@ from stillruns.model.backend import Runtime
 from stillruns.model.evidence import Cut, parse_ref
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Offload, ServerFacts
-from stillruns.normalise.logs import llama_cpp
+from stillruns.normalise.logs import llama_cpp, ollama_model
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "llama_cpp"
 CASES = sorted(path.stem for path in GOLDEN.glob("*.raw"))
@@ -158,3 +158,56 @@ def test_flood_is_bounded() -> None:
     assert len(found.troubles) == 200
     assert found.troubles[0].device == "Vulkan0"
     assert any("4800 further" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("print_info: file type   = Q4_K - Medium", "Q4_K"),
+        ("print_info: file type   = (guessed) Q4_0", "Q4_0"),
+        ("print_info: file type   = all F32", ""),
+        ("0.00.031.009 I print_info: file type   = F16", "F16"),
+        ("llm_load_print_meta: model ftype      = Q8_0", "Q8_0"),
+        ('time=2026-03-04T05:06:07Z level=INFO source=ggml.go:141 msg="" architecture=llama file_type=MXFP4 name=x',
+         "MXFP4"),
+        ("llama_model_loader: - kv   7:  general.name str = print_info: file type   = F16", ""),
+        ("srv  log_server_r: request: print_info: file type   = F16 ", ""),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_type_of_the_weights(line: str, expected: str) -> None:
+    """The line of each runtime names the type of the weights; a model's or a prompt's text does not."""
+    assert facts(f"{line}\n".encode()).file_type == expected
+
+
+def test_the_last_load_names_the_type() -> None:
+    """Of several loads the last counts, and in a log with time stamps a line without one is a text."""
+    first = "0.00.030.117 I main: loading\n0.00.031.009 I print_info: file type   = Q4_0\n"
+    second = "0.01.031.009 I print_info: file type   = F16\n"
+    assert facts((first + second).encode()).file_type == "F16"
+    assert facts((first + "print_info: file type   = F16\n").encode()).file_type == "Q4_0"
+
+
+@pytest.mark.parametrize(
+    "announced", ["srv    load_model: loading draft model '/d.gguf'",
+                  "0.00.165.254 I common_speculative_init_result: loading draft model '/d.gguf'"],
+)  # fmt: skip
+def test_a_draft_does_not_name_the_type(announced: str) -> None:
+    """A draft in F16 beside a model in Q4_0 does not make the model's weights fine."""
+    head = "llama_model_loader: loaded meta data with 23 key-value pairs and 12 tensors from {} (version GGUF V3)"
+    log = [head.format("/m.gguf"), "print_info: file type   = Q4_0", announced.split(" I ")[-1]]
+    log += [head.format("/d.gguf"), "print_info: file type   = F16", "srv  llama_server: model loaded"]
+    if announced.startswith("0."):
+        log = [f"0.00.165.254 I {line}" for line in log]
+    assert facts("\n".join(log).encode()).file_type == "Q4_0"
+
+
+LOGS = sorted(path for name in ("llama_cpp", "ollama", "autopsy") for path in (GOLDEN.parent / name).rglob("*.raw"))
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_one_pass_finds_the_type_that_a_walk_of_its_own_finds(path: Path) -> None:
+    """In every golden log."""
+    data = path.read_bytes()
+    told = [kind for _, kind in ollama_model.file_types(data)]
+    assert facts(data).file_type == (told[-1] if told else "")

@@ -195,3 +195,53 @@ def test_call_sites_that_contradict_each_other() -> None:
     )
     assert (found.version.low, found.version.high) == (None, None)
     assert [n.kind for n in found.notes] == ["version"]
+
+
+def planned(*lines: str, library: str = "cuda", layers: int = 33, requested: int = -1) -> ServerLog:
+    """A server of 0.9 that plans, starts a runner, prints `lines` and serves a request."""
+    at = "time=2025-07-20T10:01:0{}.000Z level=INFO source="
+    return plain(
+        at.format(0) + f"server.go:175 msg=offload library={library} layers.requested={requested} layers.model=33 "
+        f"layers.offload={layers} layers.split=",
+        at.format(0)
+        + 'server.go:438 msg="starting llama server" cmd="/usr/bin/ollama runner --model /m/b --port 41001"',
+        *lines,
+        at.format(3) + 'server.go:637 msg="llama runner started in 2.00 seconds"',
+        '[GIN] 2025/07/20 - 10:01:09 | 200 |  9.9s |       127.0.0.1 | POST     "/api/generate"',
+    )
+
+
+HOST = "load_tensors:   CPU_Mapped model buffer size =   908.23 MiB"
+ONLY_CPU = "load_backend: loaded CPU backend from /usr/lib/ollama/libggml-cpu-haswell.so"
+
+
+@pytest.mark.parametrize("library", ["cuda", "rocm"])
+def test_a_plan_for_a_gpu_that_ends_on_the_cpu(library: str) -> None:
+    """The note names the plan and the line that shows where the weights are; the request did not run as asked."""
+    server = planned(ONLY_CPU, HOST, library=library)
+    (note,) = server.notes
+    assert note.kind == "fallback" and f"planned 33 of 33 layers for {library}" in note.text
+    assert [number(ref) for ref in note.refs] == [1, 4]
+    assert server.requests[0].applied is Answer.NO and server.runners[0].applied_layers == 0
+    assert server.runners[0].layout is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "options"),
+    [
+        ((), {}),
+        ((ONLY_CPU,), {}),
+        (("load_backend: loaded CUDA backend from /usr/lib/ollama/libggml-cuda.so", HOST), {}),
+        ((HOST, "load_tensors:        CUDA0 model buffer size =  1918.35 MiB"), {}),
+        (("load_tensors:        CUDA_Host model buffer size =  1918.35 MiB",), {}),
+        ((ONLY_CPU, HOST), {"layers": 0}),
+        ((ONLY_CPU, HOST), {"library": "cpu"}),
+        ((ONLY_CPU, HOST), {"requested": 0}),
+    ],
+)
+def test_no_fallback_without_proof(lines: tuple[str, ...], options: dict[str, Any]) -> None:
+    """Without the lines of the weights, with a GPU library or a GPU's buffer, and where the server itself planned
+    nothing for a GPU or nothing was asked of it, no fallback is told."""
+    server = planned(*lines, **options)
+    assert not [note for note in server.notes if note.kind == "fallback"]
+    assert server.requests[0].applied is Answer.UNKNOWN

@@ -91,7 +91,7 @@ class Ground:
     and the floors that the run's first record froze."""
 
     run: str
-    weights: floors.Weights
+    models: floors.CheckedModels
     engines: Mapping[str, Engine | None]
     known: tuple[KnownFloor, ...] = ()
     twin: str = ""
@@ -99,7 +99,7 @@ class Ground:
 
     def model_of(self, plan: CellPlan) -> str:
         """What a plan's check was made on, as the spec names it."""
-        return self.twin or str(plan.condition.axes.get("model", "")) or self.weights.name
+        return self.twin or str(plan.condition.axes.get("model", "")) or self.models.alone.name
 
 
 def judge(
@@ -126,13 +126,14 @@ def _measured(
         if sides is None or check.seen is None:
             continue
         own = {path: sides.floor(path) for path in Path}
+        what = ground.models.of(plan)
         device = floors.device_of(plan, ground.engines.get(plan.id))
         if sides.second is not None and not any(f.trial == sides.second.trial for f in found):
             base = next((p for p in plans if p.id == plan.reference), plan)
             theirs = floors.device_of(base, ground.engines.get(base.id))
-            found += floors.of_reference(sides.second.trial, theirs, ground.weights, ground.run, own)
+            found += floors.of_reference(sides.second.trial, theirs, what, ground.run, own)
         if device != floors.device_of(_base(plan, plans), ground.engines.get(plan.reference)):
-            found += floors.of_check(check, plan, ground.engines.get(plan.id), ground.weights, ground.run, own)
+            found += floors.of_check(check, plan, ground.engines.get(plan.id), what, ground.run, own)
     return tuple(found)
 
 
@@ -172,7 +173,7 @@ def _checks(
             found.append(_open(plan, mine, model, f"the check did not run under its condition: {mine.why}"))
             continue
         device = floors.device_of(plan, ground.engines.get(plan.id))
-        kind = ground.weights
+        kind = ground.models.of(plan)
         fit = {p: rules.fitting(known, kind.architecture, kind.quantisation, p, device) for p in Path}
         found.append(_compared(plan, model, sides, fit))
     return tuple(found)

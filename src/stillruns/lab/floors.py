@@ -7,9 +7,10 @@ in its first record, so that replay judges it the same on any machine, whatever 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from stillruns.judge import divergence, floors
 from stillruns.model.absence import Absence
@@ -34,10 +35,31 @@ class Weights(msgspec.Struct, frozen=True):
     quantisation: str = ""
 
 
-def weights(body: Mapping[str, object]) -> Weights:
-    """The model of a run's checks, from its first record: the twin where there is one."""
-    model = body.get("twin") or body.get("model")
-    if not isinstance(model, dict) or body.get("models"):
+class CheckedModels(msgspec.Struct, frozen=True):
+    """The models of a run's checks: of an axis each by the name that the spec gives it, else the one model, or the
+    twin in its place."""
+
+    alone: Weights = Weights()
+    axis: dict[str, Weights] = {}
+
+    def of(self, plan: CellPlan) -> Weights:
+        """What is checked in that cell."""
+        return self.axis.get(str(plan.condition.axes.get("model", "")), self.alone)
+
+    def __iter__(self) -> Iterator[Weights]:
+        return iter(self.axis.values() if self.axis else (self.alone,))
+
+
+def checked_models(body: Mapping[str, object]) -> CheckedModels:
+    """The models of a run's checks, from its first record."""
+    twin, models = body.get("twin"), body.get("models")
+    if isinstance(twin, dict) or not isinstance(models, dict) or not models:
+        return CheckedModels(_weights(twin or body.get("model")))
+    return CheckedModels(axis={str(name): replace(_weights(model), name=str(name)) for name, model in models.items()})
+
+
+def _weights(model: object) -> Weights:
+    if not isinstance(model, dict):
         return Weights()
     return Weights(*(str(model.get(name, "")) for name in ("name", "architecture", "quantisation")))
 
@@ -105,13 +127,15 @@ def frozen(body: Mapping[str, object]) -> tuple[KnownFloor, ...]:
     return msgspec.convert(body.get("floors", ()), tuple[KnownFloor, ...])
 
 
-def recall(store: Store, what: Weights) -> tuple[KnownFloor, ...]:
+def recall(store: Store, kinds: Iterable[Weights]) -> tuple[KnownFloor, ...]:
     """What earlier runs of this store measured for such weights: of each device and path the newest."""
-    if not what.architecture or not what.quantisation:
+    wanted = {(what.architecture, what.quantisation) for what in kinds if what.architecture and what.quantisation}
+    if not wanted:
         return ()
-    newest: dict[tuple[str, str, str], KnownFloor] = {}
+    newest: dict[tuple[str, ...], KnownFloor] = {}
     for record in store.records(kind=RECORD):
         for floor in msgspec.convert(record.body.get("floors", ()), tuple[KnownFloor, ...]):
-            if (floor.architecture, floor.quantisation) == (what.architecture, what.quantisation):
-                newest[(floor.pair.value, floor.device, floor.path.value)] = floor
+            place = floor.architecture, floor.quantisation, floor.pair.value, floor.device, floor.path.value
+            if place[:2] in wanted:
+                newest[place] = floor
     return tuple(newest.values())

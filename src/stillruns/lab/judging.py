@@ -291,12 +291,12 @@ def _drivers(host: object, judged: Judged) -> dict[str, str] | None:
 
 
 def _ground(start: Opening, run: str) -> distributions.Ground:
-    what = floors.weights(start.body)
+    models = floors.checked_models(start.body)
     twin = start.body.get("twin")
     name = str(twin.get("name")) if isinstance(twin, dict) else start.spec.model
     return distributions.Ground(
         run,
-        msgspec.structs.replace(what, name=name),
+        msgspec.structs.replace(models, alone=msgspec.structs.replace(models.alone, name=name)),
         {p.id: _engine_of(start, p) for p in start.plans},
         floors.frozen(start.body),
         name if isinstance(twin, dict) else "",

@@ -124,7 +124,8 @@ def family(name: str) -> str:
     """A model's name without its folder, ending and type of weights."""
     if not name.startswith("synth:"):
         name = name.rsplit("/", 1)[-1].removesuffix(".gguf")
-    return _TYPE.sub("", name.replace("type=", "")).strip("-_.&? ") or name
+    plain = _TYPE.sub("", name.replace("type=", "")).replace("&&", "&").replace("?&", "?")
+    return plain.strip("-_.&? ") or name
 
 
 def _cell(

@@ -132,7 +132,7 @@ def judged(store: Store, record: TrialRecord, body: Mapping[str, object]) -> tup
     told = dataclasses.replace(
         result,
         added={str(k): str(v) for k, v in added.items()} if isinstance(added, dict) else {},
-        excerpts=_excerpts(store, record, result.refs),
+        excerpts=_excerpts(read, result.refs),
     )
     return told, read.facts
 
@@ -214,8 +214,10 @@ def _until_stopped() -> Iterator[threading.Event]:
             signal.signal(number, old)
 
 
-def _excerpts(store: Store, record: TrialRecord, refs: tuple[Ref, ...]) -> dict[str, str]:
+def _excerpts(read: reading.Reading, refs: tuple[Ref, ...]) -> dict[str, str]:
     """The lines of its log that the verdict rests on, from the top down."""
-    log = reading.log_of(record)
-    mine = [ref for ref in refs if log and ref.startswith(f"{log.id}:L")]
-    return reading.excerpts(store, record, sorted(mine, key=lambda ref: parse_ref(ref)[1] or 0))
+    log = reading.log_of(read.record)
+    if log is None:
+        return {}
+    mine = [ref for ref in refs if ref.startswith(f"{log.id}:L")]
+    return reading.quoted(read.log, log, sorted(mine, key=lambda ref: parse_ref(ref)[1] or 0))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -19,7 +19,6 @@ from stillruns.model.server_facts import ServerFacts
 from stillruns.model.trial import TrialRecord
 from stillruns.normalise import answer
 from stillruns.normalise.logs import llama_cpp
-from stillruns.normalise.logs import ollama_model as model_line
 from stillruns.normalise.logs.reader import lines, visible
 from stillruns.store.store import Store
 
@@ -36,8 +35,13 @@ class Reading:
     faults: tuple[str, ...] = ()
     others: tuple[tuple[Exchange, Answered], ...] = ()
     """The answers to the trial's other requests, in their order."""
-    weights: str = ""
-    """The type of the model's weights as the server's log tells it (`Q4_0`); empty where it does not."""
+    log: bytes = field(default=b"", repr=False)
+    """The server's log as it was read, for the lines that the verdict will rest on."""
+
+    @property
+    def weights(self) -> str:
+        """The type of the model's weights as the server's log tells it (`Q4_0`); empty where it does not."""
+        return self.facts.file_type if isinstance(self.facts, ServerFacts) else ""
 
 
 def read(store: Store, record: TrialRecord) -> Reading:
@@ -48,9 +52,8 @@ def read(store: Store, record: TrialRecord) -> Reading:
     facts = _guarded(lambda: _facts(data, log, record), "the server's log", faults)
     answered = _guarded(lambda: _answer(store, record), "the answer", faults)
     others = _guarded(lambda: _others(store, record), "the other answers", faults)
-    weights = _guarded(lambda: _weights(data, record), "the type of the weights", faults)
     every = () if isinstance(others, Absence) else others
-    return Reading(record, facts, answered, tuple(faults), every, "" if isinstance(weights, Absence) else weights)
+    return Reading(record, facts, answered, tuple(faults), every, data)
 
 
 def log_of(record: TrialRecord) -> Evidence | None:
@@ -69,14 +72,6 @@ def _facts(data: bytes, log: Evidence | None, record: TrialRecord) -> ServerFact
     before = record.log_lines_before
     recent = tuple(t for t in facts.troubles if (parse_ref(t.ref)[1] or 0) > before)
     return replace(facts, troubles=recent) if before else facts
-
-
-def _weights(data: bytes, record: TrialRecord) -> str | Absence:
-    """Of the last model that was loaded; only where there is an answer to compare."""
-    if record.exchange is None:
-        return Absence(AbsenceReason.NOT_COLLECTED, "no request was sent")
-    found = model_line.file_types(data)
-    return found[-1][1] if found else ""
 
 
 def _answer(store: Store, record: TrialRecord) -> Answered | Absence:
@@ -112,19 +107,35 @@ def _guarded(parse: Callable[[], Parsed | Absence], what: str, faults: list[str]
         )
 
 
-def excerpts(store: Store, record: TrialRecord, refs: Iterable[str]) -> dict[str, str]:
-    """The text of each line that a ref names, in the order of the refs; each source is read once. Safe to print."""
-    refs = list(refs)
-    wanted: dict[str, dict[int, str]] = {}
-    for ref in refs:
-        source, line, _, _ = parse_ref(ref)
-        if line is not None:
-            wanted.setdefault(source, {})[line] = ref
-    texts: dict[str, str] = {}
+def excerpts(
+    store: Store, record: TrialRecord, refs: Iterable[str], known: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The text of each line that a ref names, in the order of the refs; each source is read once. Safe to print.
+
+    `known` are lines that were quoted before: their sources are not read again.
+    """
+    refs, texts = list(refs), dict(known or {})
+    done = {parse_ref(ref)[0] for ref in texts}
     for evidence in record.evidence:
-        numbers = wanted.get(evidence.id)
-        if numbers:
-            for found in lines(store.read_blob(evidence.sha256), evidence.cut):
-                if found.number in numbers:
-                    texts[numbers[found.number]] = visible(found.text)
+        if evidence.id not in done and _numbers(evidence, refs):
+            texts |= quoted(store.read_blob(evidence.sha256), evidence, refs)
     return {ref: texts[ref] for ref in refs if ref in texts}
+
+
+def quoted(data: bytes, evidence: Evidence, refs: Iterable[str]) -> dict[str, str]:
+    """The text of each line of one source that a ref names, from the source's bytes. Safe to print."""
+    refs = list(refs)
+    wanted = _numbers(evidence, refs)
+    last, texts = max(wanted, default=0), {}
+    for found in lines(data, evidence.cut):
+        if found.number > last:
+            break
+        if found.number in wanted:
+            texts[wanted[found.number]] = visible(found.text)
+    return {ref: texts[ref] for ref in refs if ref in texts}
+
+
+def _numbers(evidence: Evidence, refs: Iterable[str]) -> dict[int, str]:
+    """The lines of one source that are named, by number."""
+    parsed = ((parse_ref(ref), ref) for ref in refs)
+    return {line: ref for (source, line, _, _), ref in parsed if source == evidence.id and line is not None}

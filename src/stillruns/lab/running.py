@@ -216,7 +216,7 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool, for
             identity = run_id(datetime.now(timezone.utc), prepared.spec.sha256)
             changed = freezing.changed(store, prepared.spec)
             first = opening_record(prepared)
-            known = floors.recall(store, floors.weights(first)) if prepared.spec.check else ()
+            known = floors.recall(store, floors.checked_models(first)) if prepared.spec.check else ()
             first |= {"changed_hypotheses": changed, "floors": msgspec.to_builtins(known)}
             first |= {"form": form} if form else {}
             writer.append("run_started", identity, first)
@@ -228,7 +228,8 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool, for
             job = Run(prepared, store, writer, identity, progress)
             if resumed and job.complete:
                 progress.note(f"run {identity} of this spec is complete already; --new runs it again")
-                return judged_run(opening(store, identity), job.judged)
+                ended = any(True for _ in store.records(run=identity, kind="run_ended"))
+                return judged_run(opening(store, identity), job.judged) if ended else _end(job)
             _report_interrupted(job)
             if resumed:
                 progress.note(f"going on with run {identity}: {_whole(job)} trials are there already")
@@ -240,12 +241,16 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool, for
                     f"stopped by Ctrl-C; what ran is kept ({_whole(job)} trials), and the same command goes on from "
                     "there"
                 ) from None
-            result = judged_run(opening(store, identity), job.judged)
-            if result.floors:
-                writer.append(floors.RECORD, identity, {"floors": msgspec.to_builtins(result.floors)})
-            body = {"trials": len(job.judged.verdicts), "complete": result.complete}
-            verdicts = verdict_digest.record(verdict_digest.plain(result))
-            writer.append("run_ended", identity, {**body, **verdicts})
+            return _end(job)
+
+
+def _end(job: Run) -> RunResult:
+    """Judge the run as a whole, and write down that it ended and as what."""
+    result = judged_run(opening(job.store, job.id), job.judged)
+    if result.floors:
+        job.writer.append(floors.RECORD, job.id, {"floors": msgspec.to_builtins(result.floors)})
+    body = {"trials": len(job.judged.verdicts), "complete": result.complete}
+    job.writer.append("run_ended", job.id, {**body, **verdict_digest.record(verdict_digest.plain(result))})
     return result
 
 

@@ -87,18 +87,25 @@ def _chosen(backend: Backend, kinds: Sequence[str], phases: Sequence[str]) -> li
             )
     chosen = [f for f in _matching(kinds, phases) if f.needs in ("any", backend.value)]
     if not chosen:
-        others = sorted({f.needs for f in _matching(kinds, phases)})
-        hint = f"; try --backend {others[0]}" if others else ", since that kind makes no sense in that phase"
+        others = _devices(_matching(kinds, phases))
+        hint = f"; try --backend {others}" if others else ", since that kind makes no sense in that phase"
         raise UsageError(f"no such fault can be injected with --backend {backend.value}{hint}")
     return chosen
 
 
 def _skipped(backend: Backend, kinds: Sequence[str], phases: Sequence[str]) -> list[str]:
-    lacking = [f for f in _matching(kinds, phases) if f.needs not in ("any", backend.value)]
+    done = {f.id for f in _chosen(backend, kinds, phases)}
+    lacking = [f for f in _matching(kinds, phases) if f.id not in done]
     if not lacking:
         return []
-    names = ", ".join(f.id for f in lacking)
-    return [f"{names} (--backend {lacking[0].needs} injects them into a {lacking[0].needs.capitalize()} device)"]
+    names = ", ".join(dict.fromkeys(f.id for f in lacking))
+    return [f"{names} (--backend {_devices(lacking)} injects them)"]
+
+
+def _devices(lacking: Sequence[Fault]) -> str:
+    """`vulkan, cuda or rocm`: the devices that the faults need; empty for none."""
+    *most, last = dict.fromkeys(f.needs for f in lacking) or [""]
+    return f"{', '.join(most)} or {last}" if most else last
 
 
 def _side(store: Store, progress: Progress, backend: Backend, environ: Mapping[str, str]) -> BackendSpec:

@@ -34,12 +34,12 @@ def find(store: Store, name: str) -> Shown:
     Raises UsageError when there is none, and for a trial that was interrupted: it left nothing to show.
     """
     record = decode_trial(_find_record(store, name).body["record"])
-    verdict = _verdict(store, record)
+    verdict, known = _verdict(store, record)
     refs = list(dict.fromkeys(_refs(verdict)))[:EXCERPTS]
     return Shown(
         record,
         verdict,
-        reading.excerpts(store, record, refs),
+        reading.excerpts(store, record, refs, known),
         {e.id: str(store.blob_path(e.sha256)) for e in record.evidence},
     )
 
@@ -93,20 +93,20 @@ def _no_trial(store: Store, name: str) -> str:
     return f"trial {trial} was started and has no end: it runs now, or its harness died; there is nothing to show yet"
 
 
-def _verdict(store: Store, record: TrialRecord) -> TrialVerdict:
+def _verdict(store: Store, record: TrialRecord) -> tuple[TrialVerdict, dict[str, str]]:
+    """The verdict, and the lines of evidence that were quoted on the way to it."""
     body = judging.first_record(store, record.run)
     if body.get("form") == "once":
-        seen = once.explained(*once.judged(store, record, body))
-        return TrialVerdict(
-            record.trial, record.cell, 0, seen.outcome, seen.applied, None, None, seen.tokens_per_second, seen.seconds
-        )
+        seen, _ = once.judged(store, record, body)
+        told = seen.outcome, seen.applied, None, None, seen.tokens_per_second, seen.seconds
+        return TrialVerdict(record.trial, record.cell, 0, *told), seen.excerpts
     if body.get("form") == worklog_form.FORM:
-        return studying.verdict(store, record)
+        return studying.verdict(store, record), {}
     start = judging.opening(store, record.run)
     judged = judging.Judged(store, record.run, start.plans, start.spec.backends, start.engines, only=record.trial)
     for verdict in (*judged.verdicts, *judged.warming):
         if verdict.trial == record.trial:
-            return verdict
+            return verdict, {}
     raise UsageError(f"trial {record.trial} is not part of run {record.run}")
 
 

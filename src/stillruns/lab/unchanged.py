@@ -20,8 +20,10 @@ class Unchanged:
 
     def __init__(self, prepared: Prepared) -> None:
         self._files: dict[Path, tuple[str, str]] = {}
-        if prepared.model is not None:
-            self._files[Path(prepared.model.path)] = ("the model", prepared.model.sha256)
+        every = (prepared.model, prepared.twin, *prepared.models.values())
+        for model in (model for model in every if model is not None):
+            what = "a part of the model" if model.parts else "the model"
+            self._files |= {Path(file.path): (what, file.sha256) for file in model.files}
         for backend in prepared.spec.backends:
             engine = prepared.engines.get(backend.id)
             if engine is None or backend.runtime is not Runtime.LLAMA_CPP:

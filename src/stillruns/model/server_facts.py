@@ -121,3 +121,5 @@ class ServerFacts(msgspec.Struct, frozen=True):
     hidden: tuple[str, ...] = ()
     lines: int = 0
     notes: tuple[str, ...] = ()
+    file_type: str = ""
+    """The type of the weights of the model that was loaded last (`Q4_0`, `F16`); empty where no line tells it."""

@@ -15,6 +15,7 @@ _WIDTH = 110
 
 
 _NONE = "No incident: no line of a death, an error or a fallback was found."
+_UNUSED = "No incident: no line of a death or an error was found, but a GPU was left unused: see the fallback below."
 _NO_LOG = (
     "No incident, and no line of a server that is known either: this says nothing about the GPU. Give the server's "
     "own log: journalctl -u ollama -b, docker logs NAME, or what llama-server printed; with journalctl -k beside it."
@@ -30,7 +31,8 @@ def text(found: Autopsy) -> str:
     parts = [_sources(found)]
     parts += [_incident(number, incident) for number, incident in enumerate(found.incidents, 1)]
     if not found.incidents:
-        parts.append(_NONE if found.servers or _kernel_told(found) else _wrap(_NO_LOG, 2))
+        nothing = _UNUSED if any(n.kind == "fallback" for n in found.warnings) else _NONE
+        parts.append(nothing if found.servers or _kernel_told(found) else _wrap(_NO_LOG, 2))
     parts += [_server(server) for server in found.servers]
     if found.warnings:
         shown = [f"  {n.kind}: {n.text}" + _refs(n.refs) for n in found.warnings[:30]]

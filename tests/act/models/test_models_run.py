@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from split_models import split
 from stillruns.act.models import synthetic
 
 pytestmark = pytest.mark.engine
@@ -102,3 +103,22 @@ def test_other_shapes_talk(spec: str, tmp_path: Path) -> None:
     assert len(tokens) == 32
     assert text.isascii()
     assert len(set(tokens)) >= 4
+
+
+def test_a_split_model_is_the_same_model(tmp_path: Path) -> None:
+    """Split by hand, it gives the same tokens, also where the names are links into a folder of blobs; and what the
+    file names say is what the server goes by: without the second part it ends."""
+    whole = synthetic.ensure(synthetic.parse("synth:llama?layers=3"), tmp_path)
+    expected = generate(whole, tmp_path, 8)
+    parts = split(whole, tmp_path / "model", 3)
+    assert generate(parts[0], tmp_path, 8) == expected
+    log = (tmp_path / "log").read_text()
+    links = tmp_path / "links"
+    links.mkdir()
+    for number, part in enumerate(parts):
+        (links / part.name).symlink_to(part.rename(tmp_path / f"blob{number}"))
+    assert generate(links / parts[0].name, tmp_path, 8) == expected
+    (links / parts[1].name).unlink()
+    with pytest.raises(AssertionError):
+        generate(links / parts[0].name, tmp_path, 8)
+    assert parts[1].name in (tmp_path / "log").read_text() and "failed" not in log

@@ -102,15 +102,38 @@ def test_environment() -> None:
         faults.environment("load:segv", Path("/a folder/x.so"))
 
 
-@pytest.mark.parametrize(("library", "call"), [("libcudart.so.13", "cudaMalloc"), ("libamdhip64.so.6", "hipMalloc")])
-def test_stands_in_front_of_a_gpu_runtime(library: str, call: str, shim: Path, tmp_path: Path) -> None:
-    """The Nth allocation that a library opened at run time asks of its GPU runtime is refused, the others are done:
-    a ggml backend is such a library, and its runtime is in nobody's global scope."""
+ALLOCATION = (
+    "int {call}(void **p, unsigned long n)",
+    "{{ *p = (void *)n; return 0; }}",
+    "{{ void *p; return {call}(&p, 64); }}",
+)
+WAIT = "int {call}(void *stream)", "{{ return stream != 0; }}", "{{ return {call}(0); }}"
+
+
+@pytest.mark.parametrize(
+    ("library", "call", "written", "kind", "refusals"),
+    [
+        ("libcudart.so.13", "cudaMalloc", ALLOCATION, "oom", ["0", "2", "0"]),
+        ("libamdhip64.so.6", "hipMalloc", ALLOCATION, "oom", ["0", "2", "0"]),
+        ("libcudart.so.13", "cudaStreamSynchronize", WAIT, "device_lost", ["0", "719", "719"]),
+        ("libamdhip64.so.6", "hipStreamSynchronize", WAIT, "device_lost", ["0", "719", "719"]),
+    ],
+)
+def test_stands_in_front_of_a_gpu_runtime(
+    library: str,
+    call: str,
+    written: tuple[str, str, str],
+    kind: str,
+    refusals: list[str],
+    shim: Path,
+    tmp_path: Path,
+) -> None:
+    """The Nth call that a library opened at run time makes of its GPU runtime is refused, and the others are done; a
+    device that is lost stays lost. A ggml backend is such a library, and its runtime is in nobody's global scope."""
     compiler = build._compiler(None)
-    (tmp_path / "runtime.c").write_text(f"int {call}(void **p, unsigned long n) {{ *p = (void *)n; return 0; }}\n")
-    (tmp_path / "backend.c").write_text(
-        f"int {call}(void **, unsigned long);\nint ask(void) {{ void *p; return {call}(&p, 64); }}\n"
-    )
+    declared, does, asks = (text.format(call=call) for text in written)
+    (tmp_path / "runtime.c").write_text(f"{declared} {does}\n")
+    (tmp_path / "backend.c").write_text(f"{declared};\nint ask(void) {asks}\n")
     (tmp_path / "program.c").write_text(
         "#include <dlfcn.h>\n#include <stdio.h>\nint main(int n, char **v) {\n"
         '  int (*ask)(void) = (int (*)(void))dlsym(dlopen(v[n - 1], RTLD_LAZY | RTLD_LOCAL), "ask");\n'
@@ -123,6 +146,6 @@ def test_stands_in_front_of_a_gpu_runtime(library: str, call: str, shim: Path, t
         [compiler, "-o", "program", "program.c", "-ldl"],
     ):
         subprocess.run(argv, cwd=tmp_path, check=True, timeout=120)
-    env = {**os.environ, **faults.environment(f"symbol={call}:oom:2", shim)}
+    env = {**os.environ, **faults.environment(f"symbol={call}:{kind}:2", shim)}
     done = subprocess.run([tmp_path / "program", tmp_path / "backend.so"], env=env, capture_output=True, text=True)
-    assert (done.stdout.split(), done.returncode) == (["0", "2", "0"], 0), done.stderr
+    assert (done.stdout.split(), done.returncode) == (refusals, 0), done.stderr

@@ -44,7 +44,7 @@ def cases(needs: str) -> list[object]:
     return [
         pytest.param(fault, id=fault.id, marks=() if fault.id in QUICK and needs == "any" else pytest.mark.slow)
         for fault in FAULTS
-        if needs == "vulkan" or fault.needs == "any"
+        if fault.needs in ("any", needs)
     ]
 
 

@@ -2,7 +2,8 @@
  *
  * Preloaded (LD_PRELOAD) into the server and all that starts it; in a process that has none of the symbols below it
  * does nothing. It stands in front of exported functions of libllama, libggml-base, libvulkan (through the proc-addr
- * functions), the allocators of libcudart and libamdhip64, and posix_memalign, follows the server's life by their order, and strikes once.
+ * functions), the allocators and the waits of libcudart and libamdhip64, and posix_memalign, follows the server's life
+ * by their order, and strikes once.
  *
  *   STILLRUNS_FAULT=PHASE:KIND[:N]        at the Nth arrival (from 1) in the phase
  *   STILLRUNS_FAULT=symbol=NAME:KIND:N    at the Nth call of one of `functions` (oom and device_lost: it refuses)
@@ -26,8 +27,9 @@
  * batch of their own) and in what they run before they are ready.
  *
  * Kinds: segv, abort, kill, exit (status 7), hang (ignores SIGTERM), oom (refuses an allocation), device_lost
- * (vkQueueSubmit says so from then on), wrong (logits negated), nan, stuck (one token for ever), flood (a large log,
- * then goes on), fork (two grandchildren in sessions of their own, then goes on).
+ * (vkQueueSubmit, cudaStreamSynchronize or hipStreamSynchronize says so from then on), wrong (logits negated), nan,
+ * stuck (one token for ever), flood (a large log, then goes on), fork (two grandchildren in sessions of their own, then
+ * goes on).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -102,7 +104,9 @@ static const char *const functions[] = {
     "vkQueueSubmit",
     "vkWaitForFences",
     "cudaMalloc",
+    "cudaStreamSynchronize",
     "hipMalloc",
+    "hipStreamSynchronize",
     NULL,
 };
 
@@ -516,17 +520,24 @@ int posix_memalign(void **result, size_t alignment, size_t size) {
     return r(result, alignment, size);
 }
 
-/* ---- CUDA and HIP: the runtime libraries' allocators, where they are linked as libraries of their own --------------- */
+/* ---- CUDA and HIP: the runtime libraries, where they are linked as libraries of their own --------------------------- */
 
-int cudaMalloc(void **result, size_t size) {
-    FRONT(int, cudaMalloc, (void **, size_t));
-    return refused || refuses_memory("cudaMalloc", true) ? 2 /* cudaErrorMemoryAllocation */ : r(result, size);
-}
+#define ALLOCATES(name)                                                                    \
+    int name(void **result, size_t size) {                                                 \
+        FRONT(int, name, (void **, size_t));                                               \
+        return refused || refuses_memory(#name, true) ? 2 /* OutOfMemory */ : r(result, size); \
+    }
+ALLOCATES(cudaMalloc)
+ALLOCATES(hipMalloc)
 
-int hipMalloc(void **result, size_t size) {
-    FRONT(int, hipMalloc, (void **, size_t));
-    return refused || refuses_memory("hipMalloc", true) ? 2 /* hipErrorOutOfMemory */ : r(result, size);
-}
+/* A kernel that fails, and a card that goes, are both told by the next wait for the stream, and by every one after. */
+#define WAITS(name)                                                                                \
+    int name(P stream) {                                                                           \
+        FRONT(int, name, (P));                                                                     \
+        return refused || device_is_lost || refuses(DEVICE_LOST, #name) ? 719 /* LaunchFailure */ : r(stream); \
+    }
+WAITS(cudaStreamSynchronize)
+WAITS(hipStreamSynchronize)
 
 /* ---- Vulkan: handed out by vkGetInstanceProcAddr and vkGetDeviceProcAddr ------------------------------------------ */
 

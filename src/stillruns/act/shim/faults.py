@@ -22,7 +22,8 @@ EXIT_STATUS = 7
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One combination. `needs` is the device it is meaningful on: `any` or `vulkan`.
+    """One combination. `needs` is the device it is meaningful on: `any`, `vulkan`, `cuda` or `rocm`; where the same
+    kind is done in another way on another device, each way is an entry, under one id.
 
     `does` says what really happens. `outcome` and `judged_phase` are what a judgement of the trial has to say,
     `signal` the signal it has to name. `ends` holds the ends of the process that are right: signal names, `exit N`;
@@ -101,11 +102,16 @@ _OOM: dict[Phase, tuple[str, tuple[str, ...], int | None]] = {
     Phase.PROMPT: ("the graph of the prompt's batch gets no memory", (TERMINATED,), 500),
     Phase.DECODE: ("the graph of the second token gets no memory", (TERMINATED,), 500),
 }
-_LOST: dict[Phase, tuple[tuple[str, ...], int | None]] = {
-    Phase.WARMUP: (("SIGABRT",), None),
-    # b10434 loses the device again while it tidies up, and aborts there
-    Phase.PROMPT: ((TERMINATED, "SIGABRT"), 500),
-    Phase.DECODE: ((TERMINATED, "SIGABRT"), 500),
+# b10434 loses the Vulkan device again while it tidies up, and aborts there; on CUDA and HIP the first wait aborts
+_SUBMITTED: tuple[tuple[str, ...], int | None] = (TERMINATED, "SIGABRT"), 500
+_ABORTED: tuple[tuple[str, ...], int | None] = ("SIGABRT",), None
+_LOST: dict[str, tuple[str, dict[Phase, tuple[tuple[str, ...], int | None]]]] = {
+    "vulkan": (
+        "vkQueueSubmit says DEVICE_LOST",
+        {Phase.WARMUP: _ABORTED, Phase.PROMPT: _SUBMITTED, Phase.DECODE: _SUBMITTED},
+    ),
+    "cuda": ("cudaStreamSynchronize says `unspecified launch failure`", dict.fromkeys(RUNNING, _ABORTED)),
+    "rocm": ("hipStreamSynchronize says `unspecified launch failure`", dict.fromkeys(RUNNING, _ABORTED)),
 }
 _WRONG: dict[str, tuple[str, tuple[Phase, ...]]] = {
     "wrong": ("negates all logits from there on: fluent, and the opposite of what the model says", ALIVE),
@@ -148,14 +154,15 @@ FAULTS: tuple[Fault, ...] = (
         Fault(
             phase,
             "device_lost",
-            f"vkQueueSubmit says DEVICE_LOST from then on, {PLACES[phase]}",
+            f"{does} from then on, {PLACES[phase]}",
             OutcomeKind.DEVICE_LOST,
             phase,
             ends,
             http,
-            needs="vulkan",
+            needs=device,
         )
-        for phase, (ends, http) in _LOST.items()
+        for device, (does, phases) in _LOST.items()
+        for phase, (ends, http) in phases.items()
     ),
     *(
         Fault(phase, kind, does, OutcomeKind.WRONG_OUTPUT, phase, (TERMINATED,), 200)

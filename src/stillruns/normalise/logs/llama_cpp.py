@@ -34,7 +34,7 @@ from stillruns.normalise.logs.reader import lines, visible
 DECIDING = frozenset(
     """
     device_used gguf load_tensors offload_repeating offload_output offloaded buffer setting flash_attention
-    model_loaded listening system_info build verbosity
+    model_loaded listening system_info build verbosity file_type draft
     """.split()
 )
 """What `applied` rests on. In a log with time stamps each such line has one; a line without is the rest of a text of
@@ -113,4 +113,5 @@ def facts(state: State) -> ServerFacts:
         hidden=state.hidden(),
         lines=state.lines,
         notes=tuple(state.notes),
+        file_type=state.load.file_type,
     )

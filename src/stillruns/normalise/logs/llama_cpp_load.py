@@ -10,7 +10,7 @@ from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.evidence import Ref
 from stillruns.model.expression import Expression
 from stillruns.model.phase import Phase
-from stillruns.model.server_facts import Buffer, Offload, PhaseSpan
+from stillruns.model.server_facts import Buffer, Event, Offload, PhaseSpan
 
 _ARCHITECTURE = Expression(
     r"(?:llama_model_loader: - kv\s+\d{1,4}:\s+general\.architecture str|(?:print_info|llm_load_print_meta): arch)"
@@ -33,6 +33,8 @@ class Load:
     overflow: dict[str, int] = field(default_factory=dict)
     beyond: bool = False
     architecture: str | None = None
+    file_type: str = ""
+    draft: bool = False
 
     def begin_tensors(self) -> None:
         """The load of the tensors begins: what looked like its lines before was a text of the model's."""
@@ -46,6 +48,16 @@ class Load:
         if self.architecture is None and "arch" in text:
             found = _ARCHITECTURE.match(text)
             self.architecture = found["architecture"] if found else None
+
+    def has_type(self, event: Event) -> None:
+        """A line that names the type of the weights: the last counts, since an Ollama server's log can hold loads
+        that no other line of this grammar begins. A draft's type is not the model's."""
+        if not self.draft:
+            self.file_type = event.fields["type"]
+
+    def draft_follows(self) -> None:
+        """What is loaded from here on, until the model itself is loaded again, is its draft."""
+        self.draft = True
 
     def offload_or_absence(self, lines: int, quiet: bool, cut: bool, phase: Phase) -> Offload | Absence:
         """The layers as printed, or why they are not there.

@@ -387,6 +387,8 @@ _HANDLERS: dict[str, Callable[[State, Event], object]] = {
     "gpu_error_where": _gpu_error_where,
     "reserve_retry": _reserve_retry,
     "no_gpu": _no_gpu,
+    "file_type": lambda state, event: state.load.has_type(event),
+    "draft": lambda state, event: state.load.draft_follows(),
     **dict.fromkeys(LISTING, _listing),
     "device_used": _device_used,
     "main_device": lambda state, event: state.seen.main(event),

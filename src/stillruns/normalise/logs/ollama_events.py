@@ -12,7 +12,7 @@ from stillruns.normalise.crash import signs
 from stillruns.normalise.logs import ollama_devices, slog
 from stillruns.normalise.logs.llama_cpp_devices import LISTING
 from stillruns.normalise.logs.ollama_requests import PATHS, Served, assign, seconds, times
-from stillruns.normalise.logs.ollama_runner import arguments, built_for
+from stillruns.normalise.logs.ollama_runner import Plan, arguments, built_for
 from stillruns.normalise.logs.ollama_state import MAX_REQUESTS, OllamaState
 
 _IDLE = {"listening", "idle", "request_end", "slots"}
@@ -96,10 +96,11 @@ def _runner_start(state: OllamaState, event: Event) -> None:
     load = state.add_load(event.ref, known["engine"])
     load.model, load.port = known["model"], known.get("port", "")
     load.settings.update({k: v for k, v in known.items() if k not in ("model", "port", "layers", "engine")})
+    load.plan_comes = event.rule == "ollama-runner-start"
+    if load.plan_comes:
+        state.estimate = None
     if state.estimate:
-        requested, total, ref = state.estimate
-        load.ask(requested, ref)
-        load.total = total
+        load.follow(state.estimate)
         state.estimate = None
     elif known["engine"] == "llama.cpp":
         # old runners were given the server's own estimate in place of what was asked, upstream's only what was asked
@@ -113,15 +114,31 @@ def _runner_start(state: OllamaState, event: Event) -> None:
 def _runner_library(state: OllamaState, event: Event) -> None:
     load = state.add_load(event.ref, "llama runner")
     if state.estimate:
-        load.ask(state.estimate[0], state.estimate[2])
+        load.follow(state.estimate)
         state.estimate = None
     load.built = built_for(event.fields["library"])
     state.child = load
 
 
 def _estimate(state: OllamaState, event: Event) -> None:
-    total = event.fields.get("total")
-    state.estimate = (int(event.fields["requested"]), None if total is None else int(total), event.ref)
+    total, load = event.fields.get("total"), state.latest()
+    plan = Plan(
+        int(event.fields["requested"]),
+        None if total is None else int(total),
+        event.ref,
+        event.fields.get("library") or event.fields.get("library2") or "",
+        int(event.fields["offload"]),
+    )
+    if load is not None and load.plan_comes and not load.ready and not load.died:
+        load.follow(plan)
+    else:
+        state.estimate = plan
+
+
+def _library_asked(state: OllamaState, event: Event) -> None:
+    """OLLAMA_LLM_LIBRARY names the runner: one for the CPU is then no change of the plan, but what was asked."""
+    if state.estimate and event.fields["library"].startswith("cpu"):
+        state.estimate = state.estimate._replace(layers=0)
 
 
 def _engine(state: OllamaState, event: Event) -> None:
@@ -305,6 +322,7 @@ _HANDLERS: dict[str, _Handler] = {
     "runner_start_library": _runner_library,
     "engine": _engine,
     "estimate": _estimate,
+    "library_asked": _library_asked,
     "load_start": _load_start,
     "load_request": _load_request,
     "offloaded_engine": _offloaded,

@@ -13,6 +13,7 @@ from stillruns.model.server_facts import PhaseSpan
 from stillruns.model.server_log import Ending, LogRequest, Note, Runner, ServerLog
 from stillruns.normalise.logs import ollama_devices
 from stillruns.normalise.logs.ollama_requests import noun
+from stillruns.normalise.logs.ollama_runner import Load
 from stillruns.normalise.logs.ollama_state import OllamaState
 
 _PID = re.compile(r"\[(\d{1,10})\]$")
@@ -31,8 +32,8 @@ def server_log(state: OllamaState, id: str, name: str) -> ServerLog:
             state.deaths.cut(span.last, state.texts.get(span.last, ""), load, state.at, span.phase)
     if state.estimate and not state.loads:
         # only the server's plan is in this log: what was asked is told all the same
-        planned = state.add_load(state.estimate[2], "llama runner")
-        planned.ask(state.estimate[0], state.estimate[2])
+        planned = state.add_load(state.estimate.ref, "llama runner")
+        planned.ask(state.estimate.requested, state.estimate.ref)
     for load in state.loads:
         load.llama.close()
     devices = ollama_devices.devices(state)
@@ -45,7 +46,9 @@ def server_log(state: OllamaState, id: str, name: str) -> ServerLog:
     )
     requests = tuple(noun(request) for request in state.requests)
     endings = tuple(death.noun() for death in state.deaths.all)
-    notes = (*state.notes, *_counts(state), *_reuse(requests), *_fallbacks(runners))
+    left = {load.id: load for load in state.loads if load.left_on_cpu()}
+    others = tuple(runner for runner in runners if runner.id not in left)
+    notes = (*state.notes, *_counts(state), *_reuse(requests), *_unplanned(tuple(left.values())), *_fallbacks(others))
     pid = _PID.search(name)
     log = ServerLog(
         id=id,
@@ -108,6 +111,21 @@ def _reuse(requests: tuple[LogRequest, ...]) -> tuple[Note, ...]:
             tuple(request.last for request in reused[:20]),
         ),
     )
+
+
+def _unplanned(loads: tuple[Load, ...]) -> tuple[Note, ...]:
+    """Runners that compute on the CPU although the server planned layers for a GPU: one note for each plan."""
+    found: dict[str, list[Ref]] = {}
+    for load in loads:
+        shown = load.left_on_cpu()
+        if load.plan is None or shown is None:
+            continue
+        of = f" of {load.plan.total}" if load.plan.total is not None else ""
+        why = "is built for the CPU" if load.built is Backend.CPU else "loaded every weight into the host's memory"
+        planned = f"{load.plan.layers}{of} layers for {load.plan.library or 'a GPU'}"
+        text = f"the server planned {planned}, and the runner that it started {why}: it computes on the CPU"
+        found.setdefault(text, []).extend((load.plan.ref, shown))
+    return tuple(Note("fallback", text, tuple(refs[:20])) for text, refs in list(found.items())[:20])
 
 
 def _fallbacks(runners: tuple[Runner, ...]) -> tuple[Note, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from stillruns.model.backend import Backend, backend_of_device
 from stillruns.model.evidence import Ref
@@ -80,6 +81,17 @@ def is_device(name: str) -> bool:
     return backend_of_device(name) not in (Backend.CPU, Backend.UNKNOWN) and "Host" not in name
 
 
+class Plan(NamedTuple):
+    """What the server means to do with a model (0.1.38 to 0.12.10): `requested` is num_gpu, `layers` of `total` go to
+    `library` (`cuda`, `rocm`, `cpu` ...; empty where the line says only that it is a GPU)."""
+
+    requested: int
+    total: int | None
+    ref: Ref
+    library: str = ""
+    layers: int = 0
+
+
 @dataclass(eq=False)
 class Load:
     """What is known of one runner so far. `at` is its start in seconds of the host's clock (None: not told)."""
@@ -112,6 +124,15 @@ class Load:
     built: Backend = Backend.UNKNOWN
     """What its path says that it was built for."""
     waited: float | None = None
+    plan: Plan | None = None
+    plan_comes: bool = False
+    """The server tells its plan after it started the runner (0.11.5 to 0.12.10), not before."""
+
+    def follow(self, plan: Plan) -> None:
+        """The server's plan for it; told again when another model had to go first."""
+        self.plan = plan
+        self.total = plan.total if plan.total is not None else self.total
+        self.ask(plan.requested, plan.ref)
 
     def ask(self, layers: int, ref: Ref) -> None:
         """`num_gpu` as the server prints it: negative means that the server decides."""
@@ -143,11 +164,30 @@ class Load:
             return self.llama.load.offloaded
         if self.gpu_layers and self.gpu_layers[0] == 0:
             return 0, self.total, self.gpu_layers[1]
-        return None, self.total, None
+        left = self.left_on_cpu()
+        return (0 if left else None), self.total, left
+
+    def left_on_cpu(self) -> Ref | None:
+        """The line that shows that it computes on the CPU although the server planned layers for a GPU; None where
+        nothing shows it. A runner without a GPU library prints no count of offloaded layers, so what it was built for
+        tells, or else its weights, all in the host's memory, where it loaded no GPU library."""
+        plan = self.plan
+        if plan is None or not plan.requested or not plan.layers or plan.library == "cpu":
+            return None
+        if self.offloaded or self.llama.load.offloaded or self.built not in (Backend.CPU, Backend.UNKNOWN):
+            return None
+        if self.built is Backend.CPU:
+            return self.started
+        buffers = ((b.device, b.ref) for b in self.llama.load.buffers if b.purpose == "model")
+        placed = [*self.weights, *buffers]
+        gpus = [backend for backend, _ in self.libraries if backend is not Backend.CPU]
+        host = all(backend_of_device(name) is Backend.CPU for name, _ in placed)
+        return placed[0][1] if placed and host and not gpus else None
 
     def layout(self) -> Ref | None:
         """The line of its layout, where no line counts the offloaded layers."""
-        return None if self.offloaded or self.llama.load.offloaded else self.applied()[2]
+        counted = self.offloaded or self.llama.load.offloaded or self.left_on_cpu()
+        return None if counted else self.applied()[2]
 
     def backends(self) -> tuple[Backend, ...]:
         """Where its weights went: by its buffer lines, else by the only GPU library that it loaded; before any line

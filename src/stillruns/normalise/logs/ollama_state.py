@@ -15,7 +15,7 @@ from stillruns.normalise.logs.llama_cpp_load import Phases
 from stillruns.normalise.logs.llama_cpp_state import State as LlamaState
 from stillruns.normalise.logs.ollama_deaths import Deaths
 from stillruns.normalise.logs.ollama_requests import Served
-from stillruns.normalise.logs.ollama_runner import Load
+from stillruns.normalise.logs.ollama_runner import Load, Plan
 from stillruns.normalise.logs.ollama_versions import Versions
 
 MAX_RUNNERS = 2_000
@@ -50,7 +50,7 @@ class OllamaState:
     probing: int = 0
     polled_from: float | None = None
     buses: set[str] = field(default_factory=set)
-    estimate: tuple[int, int | None, Ref] | None = None
+    estimate: Plan | None = None
     requests: list[Served] = field(default_factory=list)
     requests_dropped: int = 0
     access_line: int = 0
