@@ -181,7 +181,8 @@ def test_of_another_user() -> None:
         store = open_store(folder / "s")
         fill(store)
         store.close()
-        store.path.chmod(0o755)
+        for place in (store.path, *store.path.rglob("*")):  # whatever the umask of who runs this test
+            place.chmod(0o755 if place.is_dir() else 0o644)
         before = snapshot(store.path)
         assert python(FOREIGN, store.path).splitlines() == ["10 1 ()"] * 2 + ["True 0"] * 2
         assert snapshot(store.path) == before
