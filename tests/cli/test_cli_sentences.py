@@ -30,6 +30,7 @@ def stillruns(*words: str | Path, **extra: str) -> subprocess.CompletedProcess[s
         ),
         (["run", "llama-server", "model.gguf"], "stillruns run -- llama-server model.gguf"),
         (["run", "llama-server"], "there is no spec llama-server; put -- before a command of your own"),
+        (["trace", "x", "--source", "a=~nobody-here/x"], "~nobody-here is no home that is known here"),
         (["run", "gone.toml"], "cannot read the spec gone.toml: no such file or directory"),
         (["run"], "give a spec (stillruns run spec.toml) or a command (stillruns run -- llama-server ...)"),
         (["run", "--plan"], "--plan needs a spec"),

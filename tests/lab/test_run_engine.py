@@ -423,9 +423,9 @@ def attached(folder: Path, backend: str, trials: int) -> subprocess.CompletedPro
     assert binary is not None
     model = synthetic.ensure(synthetic.parse("synth:llama?layers=4"), folder)
     port, log = free_port(), folder / "server.log"
-    words = f"{shlex.quote(binary)} -m {shlex.quote(str(model))} -t 1 -c 512 -b 512 -fa off -np 1 -fit off --device none --port {port} -lv 4"
-    env = environment(LD_LIBRARY_PATH=str(Path(binary).parent))
-    with log.open("wb") as file, subprocess.Popen(shlex.split(words), stderr=file, stdout=file, env=env) as server:
+    words = f"-t 1 -c 512 -b 512 -fa off -np 1 -fit off --device none --port {port} -lv 4"
+    argv, env = [binary, "-m", str(model), *words.split()], environment(LD_LIBRARY_PATH=str(Path(binary).parent))
+    with log.open("wb") as file, subprocess.Popen(argv, stderr=file, stdout=file, env=env) as server:
         place = folder / "attached.toml"
         place.write_text(
             f"""

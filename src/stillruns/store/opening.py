@@ -23,8 +23,8 @@ def default_path() -> Path:
         return chosen.expanduser()
     except RuntimeError as error:  # HOME is not set, and the system knows no user of this number (containers)
         raise StoreError(
-            f"cannot tell where the store {chosen} is, since this user has no home; name a folder with --store DIR, "
-            "STILLRUNS_STORE=DIR or HOME=DIR."
+            f"cannot tell where the store {chosen} is, since {chosen.parts[0]} is no home that is known here; name a "
+            "folder with --store DIR, STILLRUNS_STORE=DIR or HOME=DIR."
         ) from error
 
 
