@@ -5,48 +5,14 @@
 # is installed, and the machine's own package lists are left alone. DEBIAN_MIRROR names another mirror than apt's.
 set -eu
 folder=${1:?usage: scripts/fetch_rocm.sh FOLDER}
-command -v apt-get >/dev/null && command -v dpkg >/dev/null || {
-    echo "fetch_rocm.sh: needs apt-get and dpkg (Debian or a relative of it)" >&2
-    exit 1
-}
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
-keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-[ -e $keyring ] || {
-    echo "fetch_rocm.sh: needs the package debian-archive-keyring ($keyring)" >&2
-    exit 1
-}
-mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' |
-    sed -n 's/^Debian \(.*\/debian\)\/*$/\1/p' | head -n 1)}
-[ -n "$mirror" ] || {
-    echo "fetch_rocm.sh: apt knows no mirror of Debian; name one: DEBIAN_MIRROR=http://... (run \`apt-get update\`?)" >&2
-    exit 1
-}
 
 fetch() { # SUITE INTO PACKAGE...
     suite=$1 into=$folder/$2
     shift 2
     [ -e "$into/.complete" ] && return
-    state=$folder/.apt-$suite
-    mkdir -p "$into" "$state/lists/partial" "$state/archives/partial" "$state/debs" "$state/parts"
-    printf 'deb [signed-by=%s] %s %s main\n' $keyring "$mirror" "$suite" >"$state/sources.list"
-    set -- -qq -o Dir::State="$state" -o Dir::Cache="$state" -o Dir::Etc::sourcelist="$state/sources.list" \
-        -o Dir::Etc::sourceparts="$state/parts" -o Dir::Etc::preferencesparts="$state/parts" \
-        -o APT::Architecture=amd64 -o Acquire::Languages=none -- "$@"
-    options=
-    while [ "$1" != -- ]; do
-        options="$options $1"
-        shift
-    done
-    shift
-    # shellcheck disable=SC2086 # the options are words
-    [ -e "$state/updated" ] || { apt-get $options update && touch "$state/updated"; }
-    # shellcheck disable=SC2086
-    (cd "$state/debs" && apt-get $options download "$@")
-    for package in "$@"; do
-        dpkg -x "$state/debs/${package}_"*.deb "$into"
-        rm "$state/debs/${package}_"*.deb
-    done
+    "$(dirname "$0")/fetch_debian.sh" -s "$suite" "$into" "$@"
     touch "$into/.complete"
 }
 

@@ -29,6 +29,7 @@ def row(pattern: CrashPattern) -> str:
     phase = pattern.phase.value if pattern.phase else ""
     golden = f"[{pattern.origin}](../tests/golden/patterns/{pattern.id}.raw)"
     meaning = f"{pattern.explanation} {pattern.next_step}"
+    meaning += "".join(f" On {', '.join(advice.targets)}: {advice.text}" for advice in pattern.next_for)
     cells = (
         f"`{pattern.id}`",
         str(pattern.rank),

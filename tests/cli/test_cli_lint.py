@@ -68,3 +68,11 @@ def test_hostile_text_is_shown_not_sent() -> None:
     """Control characters of a recipe never reach the terminal."""
     done = run("--no-path", "--no-config", "-", stdin="llama-cli --a\x1b]0;x\x07b 'c\x1b[2J'\n")
     assert "\x1b" not in done.stdout.partition("corrected:")[0]
+
+
+def test_a_hostile_file_name(tmp_path: Path) -> None:
+    """Nor do those of its file's name."""
+    page = tmp_path / "a\x1b]0;x\x07.sh"
+    page.write_text("llama-cli --no-mmap\n")
+    done = run("--no-path", "--no-config", str(page))
+    assert done.stdout.startswith(f"{tmp_path}/a\\x1b]0;x\\x07.sh (shell)\n")

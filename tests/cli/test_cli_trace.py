@@ -46,6 +46,17 @@ def test_text_says_what_matters(tmp_path: Path) -> None:
     assert "it is not:" in out
 
 
+def test_hostile_source(tmp_path: Path) -> None:
+    """Control characters of a source tree never reach the terminal."""
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "arg.cpp").write_text(
+        'void f(common_params & params) {\n add_opt(common_arg({"--zeal"}, "N", "x\x1b]0;title\x07y",\n'
+        " [](common_params & params, int value) { params.zeal = value; }));\n}\n"
+    )
+    out = run("--zeal", "--source", f"llama.cpp={tmp_path}", store=tmp_path / "s").stdout
+    assert "x\\x1b]0;title\\x07y" in out and "\x1b" not in out
+
+
 def test_unknown_option(tmp_path: Path) -> None:
     """Exit code 1, what was searched, near spellings."""
     done = run("gpu_layer", *SOURCES, store=tmp_path / "s")

@@ -102,3 +102,13 @@ def test_a_floor_without_numbers_lets_nothing_pass() -> None:
         verdict, why = divergence.verdict(seen, broken)
         assert verdict is OutputVerdict.UNKNOWN
         assert "no numbers" in why
+
+
+def test_coarse_weights_are_never_wrong_by_distance() -> None:
+    """A healthy card in Q4_0 was as far from the CPU as damage is; with F16 or Q8_0 that is no rounding."""
+    floor = divergence.measure(shifted(0.01), BASE, [])
+    seen = divergence.measure(shifted(2.0), BASE, [])
+    found = {weights: divergence.verdict(seen, floor, weights) for weights in ("", "F16", "Q8_0", "Q4_0", "IQ3_XXS")}
+    assert {weights for weights, (said, _) in found.items() if said is OutputVerdict.WRONG} == {"", "F16", "Q8_0"}
+    assert found["Q4_0"][0] is OutputVerdict.SUSPICIOUS
+    assert "only its F16 twin would tell" in found["Q4_0"][1]

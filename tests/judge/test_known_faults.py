@@ -189,6 +189,25 @@ CASES = {
         _llama("5000", _rocm("gfx1010"), _rocblas("/opt/rocm/lib", "gfx1010")),
         {"a card that is shipped": _llama("5000", _rocm("gfx1100"), _rocblas("/opt/rocm/lib", "gfx1100"))},
     ),
+    "rocblas-never-shipped-vega-apu": (
+        _llama("5000", _rocm("gfx90c"), _rocblas("/opt/rocm/lib", "gfx90c")),
+        {
+            "a card of the same code that was shipped": _llama(
+                "5000", _rocm("gfx900"), _rocblas("/usr/lib/app", "gfx900")
+            )
+        },
+    ),
+    "rocm-640-rocblas-without-gfx900": (
+        _llama("5000", _rocm("gfx900"), _rocblas("/opt/rocm-6.4.0/lib", "gfx900")),
+        {
+            "other card": _llama("5000", _rocm("gfx1010"), _rocblas("/opt/rocm-6.4.0/lib", "gfx1010")),
+            "a bundle's files": _llama("5000", _rocm("gfx900"), _rocblas("/usr/lib/app", "gfx900")),
+        },
+    ),
+    "rocblas-gone-gfx803": (
+        _llama("5000", _rocm("gfx803"), _rocblas("/opt/rocm/lib", "gfx803")),
+        {"other card": _llama("5000", _rocm("gfx900"), _rocblas("/opt/rocm/lib", "gfx900"))},
+    ),
     "llama-cpp-rdna2-flash-attention-occupancy": (
         _llama("10591", _rocm("gfx1030"), ASSERT),
         {

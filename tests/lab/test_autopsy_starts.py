@@ -8,6 +8,7 @@ import pytest
 
 from stillruns.lab import autopsy
 from stillruns.model.autopsy import Incident
+from stillruns.model.backend import Backend
 from stillruns.model.component import Component
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.phase import Phase
@@ -96,6 +97,23 @@ def test_layers_that_were_ignored_are_no_failed_start() -> None:
     assert incident.outcome is OutcomeKind.OK
     assert incident.applied_layers == 0
     assert "failed" not in incident.explanation
+
+
+@pytest.mark.parametrize("device", ["Metal", "MTL0"])
+def test_weights_mapped_into_a_device_are_no_fallback(device: str) -> None:
+    """Metal maps the model's file into the device: these layers run on the GPU, and nothing fell back."""
+    found = autopsy.perform(
+        ("-",),
+        io.BytesIO(
+            f"llama_model_load_from_file_impl: using device {device} (Apple M2) - 10922 MiB free\n"
+            "load_tensors: offloaded 25/25 layers to GPU\n"
+            f"load_tensors: {device}_Mapped model buffer size =   512.00 MiB\n"
+            "load_tensors:   CPU_Mapped model buffer size =    96.00 MiB\n".encode()
+        ),
+    )
+    (runner,) = found.servers[0].runners
+    assert (runner.backend, runner.applied_layers, runner.total_layers) == (Backend.METAL, 25, 25)
+    assert not found.incidents and not found.warnings
 
 
 def test_the_kernels_kill_is_the_reason() -> None:

@@ -184,7 +184,8 @@ trials = 1
 @pytest.mark.engine
 def test_checks_with_a_model_axis(tmp_path: Path) -> None:
     """Each check names the model that it was made on, checks are numbered as trials are, and a hypothesis may name a
-    model as the spec does; a check's verdict is part of `divergence`. Each kind of model has its floors."""
+    model as the spec does; a check's verdict is part of `divergence`. Each kind of model has its floors. Every
+    position is kept on both paths, however many requests that takes."""
     names = ["synth:llama?layers=2&type=Q8_0", "synth:qwen3?layers=2&type=F16"]
     spec = tmp_path / "s.toml"
     spec.write_text(
@@ -192,7 +193,7 @@ def test_checks_with_a_model_axis(tmp_path: Path) -> None:
 [experiment]
 name = "t"
 model = "{names[0]}"
-predict = 6
+predict = 20
 context = 128
 check = true
 [[backend]]
@@ -217,3 +218,4 @@ refuted_if = "any(c.failed > 0 for c in cells if c.model == '{names[1]}')"
     floors = {(f["model"], f["architecture"], f["quantisation"], f["path"]) for f in document["floors"]}
     kinds = [(names[0], "llama", "Q8_0"), (names[1], "qwen3", "F16")]
     assert floors == {(*kind, path) for kind in kinds for path in ("prompt", "decode")}
+    assert {(c["seen"]["positions"], c["decode"]["positions"]) for c in document["checks"]} == {(20, 20)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stillruns.model.backend import Backend, backend_of_device
+from stillruns.model.backend import Backend, backend_of_device, on_host
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,22 @@ from stillruns.model.backend import Backend, backend_of_device
 def test_names(name: str, backend: Backend) -> None:
     """`AMX` is the CPU's matrix unit: a cpu trial that held weights there ran on the CPU, and is not void."""
     assert backend_of_device(name) is backend
+
+
+@pytest.mark.parametrize(
+    ("buffer", "host"),
+    [
+        ("CPU", True),
+        ("CPU_Mapped", True),
+        ("AMX", True),
+        ("Vulkan_Host", True),
+        ("ROCm_Host", True),
+        ("Vulkan0", False),
+        ("CUDA_Split", False),
+        ("Metal_Mapped", False),
+        ("MTL0_Mapped", False),
+    ],
+)
+def test_where_buffers_lie(buffer: str, host: bool) -> None:
+    """Pinned memory is the host's; a file that is mapped into a device is the device's."""
+    assert on_host(buffer) is host

@@ -66,6 +66,12 @@ def test_excerpts_cannot_act() -> None:
     assert len(visible("x" * 10_000)) == MAX_EXCERPT
 
 
+def test_excerpts_are_the_same_with_every_python() -> None:
+    """What the table does not name stays, printable or not: what is printable differs from release to release."""
+    for code in (0x200B, 0x0378, 0xE000, 0xFEFF, 0x1FAEF):
+        assert visible("\x1b" + chr(code)) == "␛" + chr(code)
+
+
 def test_prefix_forms() -> None:
     """Each form of prefix comes off, and an unknown one stays part of the text."""
     new = strip("12.03.004.005 E srv  x: y")

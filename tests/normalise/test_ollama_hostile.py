@@ -15,7 +15,7 @@ from stillruns.model.applied import Answer
 from stillruns.model.backend import Runtime
 from stillruns.model.evidence import parse_ref
 from stillruns.model.server_log import LogLine, ServerLog
-from stillruns.normalise.logs import ollama, slog
+from stillruns.normalise.logs import ollama, seam, slog
 from stillruns.normalise.logs.envelope import open_line
 from stillruns.normalise.logs.ollama_noun import refs_of
 from stillruns.normalise.logs.ollama_requests import seconds
@@ -29,7 +29,7 @@ RULES, PATTERNS = load.grammar(Runtime.OLLAMA), load.patterns()
 def read(data: bytes) -> tuple[ServerLog, ...]:
     """All lines as one stream, whatever unit they name: the hardest mix."""
     entries = [LogLine(line.number, open_line(line.text).text, "", line.torn) for line in lines(data)]
-    return ollama.read(entries, "s0", RULES, PATTERNS)
+    return seam.read_all(ollama.Reader("srv0", "", "s0", RULES, PATTERNS), entries)
 
 
 def check(data: bytes) -> None:
@@ -130,7 +130,7 @@ def test_many_requests_are_bounded() -> None:
         'time=2026-05-02T10:00:00Z level=INFO source=x.go:1 msg="starting runner" cmd="/o runner --model /m --port 1"'
     )
     entries = (LogLine(number, start) for number in range(1, 2_502))
-    (server,) = ollama.read(entries, "s0", RULES, PATTERNS)
+    (server,) = seam.read_all(ollama.Reader("srv0", "", "s0", RULES, PATTERNS), entries)
     assert len(server.runners) == 2_000
     assert [note.text for note in server.notes if note.kind == "cut"] == ["501 further runners are left out"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from stillruns.model.backend import Runtime
 from stillruns.model.evidence import parse_ref
 from stillruns.model.phase import Phase
 from stillruns.model.server_log import LogLine, ServerLog
-from stillruns.normalise.logs import ollama, streams
+from stillruns.normalise.logs import ollama, seam, streams
 from stillruns.normalise.logs.reader import lines
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ollama"
@@ -32,10 +33,15 @@ def servers(data: bytes) -> tuple[ServerLog, ...]:
     return tuple(s for s in splitter.close().servers if s.runtime is Runtime.OLLAMA)
 
 
+def read(entries: Iterable[LogLine]) -> tuple[ServerLog, ...]:
+    """Every server of one stream."""
+    return seam.read_all(ollama.Reader("srv0", "", "s0", load.grammar(Runtime.OLLAMA), load.patterns()), entries)
+
+
 def plain(*texts: str) -> ServerLog:
     """One server from lines without an envelope."""
     entries = [LogLine(number, text) for number, text in enumerate(texts, 1)]
-    (found,) = ollama.read(entries, "s0", load.grammar(Runtime.OLLAMA), load.patterns())
+    (found,) = read(entries)
     return found
 
 
@@ -123,7 +129,7 @@ def test_a_restart_makes_a_second_server() -> None:
         'time=2026-05-02T10:00:0{}.0Z level=INFO source=routes.go:1 msg="Listening on [::]:11434 (version {})"'
     )
     entries = [LogLine(1, listening.format(0, "0.17.4")), LogLine(2, listening.format(5, "0.17.6"))]
-    found = ollama.read(entries, "s0", load.grammar(Runtime.OLLAMA), load.patterns())
+    found = read(entries)
     assert [(s.id, s.version.low) for s in found] == [("srv0", "0.17.4"), ("srv0.2", "0.17.6")]
 
 

@@ -18,40 +18,30 @@ import sysroots
 from stillruns.catalogue.gate_tables import tables
 from stillruns.collect.gathering import NoCommands
 from stillruns.collect.tree import FileTree
+from stillruns.lab import machine as lab_machine
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.card import CardState
 from stillruns.model.machine import KernelLog, Kfd, Vulkan
 from stillruns.model.probe import Probe
 from stillruns.model.raw import Collected, RawCommand, RawFile
-from stillruns.normalise import (
-    amdgpu,
-    container,
-    cuda,
-    drm,
-    environment,
-    firmware,
-    kernel,
-    kernel_log,
-    kfd,
-    pci,
-    permissions,
-    rocm,
-    runtimes,
-    vulkan,
-)  # fmt: skip
+from stillruns.normalise import amdgpu, kernel_log, kfd, vulkan
 
-PARSERS: dict[str, Callable[[Collected], object]] = {
-    "amdgpu": amdgpu.parse, "container": container.parse, "cuda": cuda.parse, "drm": drm.parse,
-    "environment": environment.parse, "firmware": firmware.parse, "kernel": kernel.parse, "kfd": kfd.parse,
-    "kernel_log": lambda raw: kernel_log.parse(raw, tables().events), "pci": pci.parse,
-    "permissions": permissions.parse, "rocm": rocm.parse, "runtimes": lambda raw: runtimes.parse(raw, ()),
-    "vulkan": vulkan.parse,
-}  # fmt: skip
 PROBES = {
     info.name: module
     for info in pkgutil.iter_modules(stillruns.collect.__path__)
     if isinstance(getattr(module := importlib.import_module(f"stillruns.collect.{info.name}"), "PROBE", None), Probe)
 }
+KNOWN: dict[str, tuple[object, ...]] = {"kernel_log": (tables().events,), "runtimes": ((),)}
+"""What a parser is given besides the bytes."""
+
+
+def parser(name: str) -> Callable[[Collected], object]:
+    """The parser of a probe: in normalise, under the probe's own name."""
+    parse = importlib.import_module(f"stillruns.normalise.{name}").parse
+    return lambda raw: parse(raw, *KNOWN.get(name, ()))
+
+
+PARSERS = {name: parser(name) for name, probe in PROBES.items() if hasattr(probe, "collect")}
 
 
 @pytest.mark.parametrize("name", PROBES)
@@ -61,7 +51,7 @@ def test_probes_say_what_they_do(name: str, tmp_path: Path) -> None:
     assert module.PROBE.id == name and module.PROBE.reads and module.PROBE.applies
     if hasattr(module, "collect"):
         assert isinstance(module.collect(FileTree(tmp_path), NoCommands()), Collected)
-        assert name in PARSERS
+        assert vars(lab_machine).get(name) is module, "no machine is read with it"
 
 
 @pytest.mark.parametrize("name", PARSERS)
@@ -77,7 +67,7 @@ PATHS = (
     "/sys/bus/pci/devices/0000:04:00.0/hwmon/hwmon1/temp1_input", "/sys/class/kfd/kfd/topology/nodes/1/properties",
     "/sys/class/kfd/kfd/topology/nodes/1/mem_banks/0/properties", "/dev/kmsg", "/var/log/dmesg", "/etc/group",
     "/etc/passwd", "/proc/self/status", "/proc/7/comm", "/proc/7/environ", "/etc/systemd/system/ollama.service",
-    "/proc/modules",     "/usr/share/vulkan/icd.d/x.json", "/proc/driver/nvidia/version", "/var/lib/dpkg/status",
+    "/proc/modules", "/usr/share/vulkan/icd.d/x.json", "/proc/driver/nvidia/version", "/var/lib/dpkg/status",
     "/opt/rocm/.info/version",
     "/proc/1/cgroup", "/sys/class/drm/card0/dev", "/lib/firmware/amdgpu", "/lib/modules/x/amdgpu.ko",
     "/usr/lib/ollama/rocm",

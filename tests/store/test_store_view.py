@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from store_helpers import fill, trial
 
-from stillruns.errors import StoreDamaged, StoreError
+from stillruns.errors import StoreDamaged
 from stillruns.store.opening import open_store
-from stillruns.store.view import decode_trial, encode_trial, find_trial, interrupted, run_started, trials
+from stillruns.store.view import decode_trial, encode_trial, trials
 
 
 def test_trials_come_back(tmp_path: Path) -> None:
@@ -18,22 +18,6 @@ def test_trials_come_back(tmp_path: Path) -> None:
     run = fill(store)
     expected = tuple(trial(store, run, index, crashed=index % 2 == 1) for index in range(3))
     assert trials(store, run) == expected
-    assert find_trial(store, f"{run}.1") == expected[1]
-    assert find_trial(store, f"{run}.9") is None
-    assert run_started(store, run)["name"] == "first"
-    with pytest.raises(StoreError, match="there is no run"):
-        run_started(store, "20261130T091500Z-ffffffff")
-
-
-def test_interrupted(tmp_path: Path) -> None:
-    """Started without an end, in order; noted or not yet."""
-    store = open_store(tmp_path / "s")
-    run = fill(store)
-    with store.writer() as writer:
-        writer.append("trial_started", run, {"trial": f"{run}.killed", "cell": "vulkan-2", "index": 4})
-    first, second = interrupted(store, run)
-    assert (first.trial, first.cell, first.index, first.noted) == (f"{run}.lost", "cpu", 3, True)
-    assert (second.trial, second.index, second.noted) == (f"{run}.killed", 4, False)
 
 
 def test_newer_records(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """All requests of one trial to one server: one, one after the other, for a time, and in parallel.
 
 Lanes ask at the same time, each over connections of its own; all begin together. The first request that fails ends
-all lanes: what is in flight may end, nothing new is asked. Of very many answers the first and the last are kept.
+all lanes: what is in flight may end, nothing new is asked. Of very many answers to one request the first and the last
+are kept.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from stillruns.act.wire import Peer, Told
 from stillruns.model.spec import Timeouts
 
 KEPT = 32
-"""Answers of one trial whose bodies are kept, half from its beginning and half from its end: one of 512 tokens with
-their log-probabilities is a megabyte, and all are read at once to judge the trial."""
+"""Answers to one request asked again and again whose bodies are kept, half from the beginning and half from the end:
+one of 512 tokens with their log-probabilities is a megabyte, and all are read at once to judge the trial. A trial of
+more different requests than that (a check) keeps an answer to each."""
 
 TOKENIZE = "/tokenize"
 SURE = 0.001
@@ -93,11 +95,13 @@ class Asking:
         self._lock = threading.Lock()
         self._failed: Asked | None = None
         self._first_sent = float("inf")
+        self._kept = KEPT
 
     def run(self) -> Heard:
         """All of it. An exception (Ctrl-C too) leaves no thread behind."""
         requests = self._requests()
         if requests:
+            self._kept = max(KEPT, len({json.dumps(request, sort_keys=True) for request in requests}))
             if self.ask.lanes == 1:
                 self._lane(0, requests, None)
             else:
@@ -191,8 +195,8 @@ class Asking:
                 return
             heard = self.heard
             heard.asked.append(asked)
-            if len(heard.asked) > KEPT:
-                gone = heard.asked.pop(KEPT // 2)
+            if len(heard.asked) > self._kept:
+                gone = heard.asked.pop(self._kept // 2)
                 heard.unkept += 1
                 heard.unkept_tokens += gone.told.tokens_seen
                 gone.told.body.unlink(missing_ok=True)

@@ -13,6 +13,7 @@ from stillruns.errors import ExitCode, UsageError
 from stillruns.lab import checking, machine
 from stillruns.model.gate import GateMatrix, PathStatus
 from stillruns.report import builds_text, gates_json, gates_text
+from stillruns.report.columns import WIDTH
 from stillruns.store.opening import default_path, open_store
 from stillruns.store.store import Store
 
@@ -47,8 +48,8 @@ def command(
     live = found.machine.live and not no_exec
     matrix = found.matrix
     if not as_json:
-        width = shutil.get_terminal_size((gates_text.WIDTH, 24)).columns
-        emit_text(gates_text.text(matrix, evidence=evidence, width=min(width, gates_text.WIDTH)))
+        width = shutil.get_terminal_size((WIDTH, 24)).columns
+        emit_text(gates_text.text(matrix, evidence=evidence, width=min(width, WIDTH)))
     if live:
         before = matrix
         matrix = found.execute(checking.environ())

@@ -93,7 +93,7 @@ def summary(verdict: TrialVerdict) -> str:
     """How a trial ended, and why it does not count where it does not."""
     if verdict.void:
         return f"void: {verdict.applied.why}"
-    text = verdict.outcome.detail or f"{verdict.outcome.kind.value} in {verdict.outcome.phase.value}"
+    text = verdict.outcome.text
     return text if verdict.counts else f"{text} (applied unknown: {verdict.applied.why})"
 
 

@@ -9,6 +9,7 @@ import click
 
 from stillruns.cli.options import common
 from stillruns.errors import ExitCode
+from stillruns.report.columns import visible
 from stillruns.store.opening import default_path
 from stillruns.store.verify import Problem, Verification, verify
 
@@ -46,12 +47,8 @@ def document(path: Path, found: Verification) -> dict[str, object]:
 
 
 def _line(label: str, problem: Problem) -> str:
-    return f"{label}: {_plain(problem.where)}: {_plain(problem.what)}"
-
-
-def _plain(text: str) -> str:
-    """File names and damaged records are hostile text: nothing of them may move the cursor or break the line."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
+    """File names and damaged records are hostile text."""
+    return f"{label}: {visible(problem.where)}: {visible(problem.what)}"
 
 
 def _print(path: Path, found: Verification) -> None:

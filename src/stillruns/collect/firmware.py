@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from stillruns.collect.gathering import Commands, read
 from stillruns.collect.tree import Tree, glob
+from stillruns.formats.reading import ReadAt
 from stillruns.formats.zstd import ZstdDecompressor, ZstdError
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.probe import Probe
@@ -72,7 +73,7 @@ def _names(parts: Iterator[bytes]) -> Iterator[bytes]:
         tail = text[-256:]
 
 
-def _plain(path: str, read_at: Callable[[int, int], bytes]) -> Iterator[bytes]:
+def _plain(path: str, read_at: ReadAt) -> Iterator[bytes]:
     """The decompressed bytes of a module, in pieces."""
     feed: Callable[[bytes], bytes]
     if path.endswith(".xz"):

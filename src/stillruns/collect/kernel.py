@@ -8,6 +8,7 @@ from stillruns.model.probe import Probe
 from stillruns.model.raw import Collected
 
 MODULES = ("amdgpu", "radeon", "nvidia", "nouveau", "i915", "xe")
+"""Kernel drivers of GPUs."""
 PROBE = Probe(
     id="kernel",
     applies="Linux",

@@ -11,11 +11,12 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Protocol
 
+from stillruns.formats.reading import ReadAt
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.code_object import FileRef, ReadRange
 
@@ -55,7 +56,7 @@ class Ranges:
 
     path: str
     size: int
-    reader: Callable[[int, int], bytes]
+    reader: ReadAt
     inode: int = 0
     mtime_ns: int = 0
     read: dict[tuple[int, int], str] = field(default_factory=dict)

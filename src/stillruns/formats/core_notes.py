@@ -8,15 +8,14 @@ crashing one first), NT_SIGINFO (`siginfo_t`), NT_FILE (fs/binfmt_elf.c, fill_fi
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
 from stillruns.errors import FormatError
+from stillruns.formats import elf
+from stillruns.formats.reading import ReadAt
 from stillruns.model.process import CoreNotes
-
-ReadAt = Callable[[int, int], bytes]
-"""`read_at(offset, n)` returns at most n bytes, fewer at the end of the input."""
 
 PT_NOTE = 4
 ET_CORE = 4
@@ -115,14 +114,11 @@ def _program_headers(read_at: ReadAt, size: int) -> tuple[int, list[tuple[int, i
 
 def _notes(data: bytes, base: int) -> Iterator[tuple[int, int, bytes]]:
     """(type, offset in the file, description) of each note."""
-    place = 0
-    while place + 12 <= len(data):
-        name_size, size, kind = struct.unpack_from("<III", data, place)
-        start = place + 12 + (name_size + 3) // 4 * 4
-        if start + size > len(data):
-            raise FormatError(f"a note of {size} bytes goes beyond the end of the notes", base + place)
-        yield kind, base + start, data[start : start + size]
-        place = start + (size + 3) // 4 * 4
+    for note in elf.notes(data):
+        end = note.start + note.size
+        if end > len(data):
+            raise FormatError(f"a note of {note.size} bytes goes beyond the end of the notes", base + note.start)
+        yield note.type, base + note.start, data[note.start : end]
 
 
 def _u64(data: bytes, offset: int, place: int) -> int:

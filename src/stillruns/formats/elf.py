@@ -8,10 +8,11 @@ headers, string tables, the dynamic section and notes is read, each within a bou
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from stillruns.errors import FormatError
-from stillruns.formats.reading import ReadAt, Span
+from stillruns.formats.reading import ReadAt, Span, c_string
 from stillruns.model.code_object import Linking
 
 HEADER = 64
@@ -47,6 +48,16 @@ class Segment(NamedTuple):
     type: int
     offset: int
     address: int
+    size: int
+
+
+class Note(NamedTuple):
+    """A note: `type` as in n_type, who defines it (its NUL included), and where in the segment's bytes its
+    description begins, `size` bytes of it."""
+
+    type: int
+    owner: bytes
+    start: int
     size: int
 
 
@@ -110,7 +121,7 @@ def _sections(span: Span, head: bytes) -> tuple[Section, ...]:
     if names_index >= count:
         raise FormatError(f"section {names_index} shall hold the names of {count} sections", 62)
     names = span.take(rows[names_index][4], min(rows[names_index][5], LARGEST_NAMES), "the names of the sections")
-    return tuple(Section(_text(names, row[0]), row[1], row[3], row[4], row[5]) for row in rows)
+    return tuple(Section(c_string(names, row[0]), row[1], row[3], row[4], row[5]) for row in rows)
 
 
 def _segments(span: Span, head: bytes) -> tuple[Segment, ...]:
@@ -148,7 +159,7 @@ def _linking(span: Span, segments: tuple[Segment, ...]) -> Linking:
         found = []
         for tag, value in entries:
             if tag == wanted and value < length:
-                found.append(_text(span.some(place + value, min(LONGEST_NAME, length - value)), 0))
+                found.append(c_string(span.some(place + value, min(LONGEST_NAME, length - value)), 0))
         return tuple(found)
 
     return Linking(texts(_DT_NEEDED), next(iter(texts(_DT_SONAME)), ""), _folders(texts(_DT_RPATH)),
@@ -172,16 +183,17 @@ def _build_id(span: Span, segments: tuple[Segment, ...]) -> str:
         if segment.type != _PT_NOTE:
             continue
         data = span.some(segment.offset, min(segment.size, LARGEST_NOTES))
-        place = 0
-        while place + 12 <= len(data):
-            name_size, size, kind = struct.unpack_from("<III", data, place)
-            start = place + 12 + (name_size + 3) // 4 * 4
-            if kind == _NT_GNU_BUILD_ID and data[place + 12 : place + 16] == b"GNU\0" and size <= 64:
-                return data[start : start + size].hex()
-            place = start + (size + 3) // 4 * 4
+        for note in notes(data):
+            if note.type == _NT_GNU_BUILD_ID and note.owner == b"GNU\0" and note.size <= 64:
+                return data[note.start : note.start + note.size].hex()
     return ""
 
 
-def _text(data: bytes, offset: int) -> str:
-    end = data.find(b"\0", offset)
-    return data[offset : end if end >= 0 else len(data)].decode("utf-8", "replace")
+def notes(data: bytes) -> Iterator[Note]:
+    """The notes of a PT_NOTE segment; the last may claim more than is there."""
+    place = 0
+    while place + 12 <= len(data):
+        name_size, size, kind = struct.unpack_from("<III", data, place)
+        start = place + 12 + (name_size + 3) // 4 * 4
+        yield Note(kind, data[place + 12 : place + 12 + name_size], start, size)
+        place = start + (size + 3) // 4 * 4

@@ -7,13 +7,10 @@ FormatError for bytes that are not what they claim to be.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from stillruns.errors import FormatError
-
-ReadAt = Callable[[int, int], bytes]
-"""(offset, length) -> bytes, shorter at the end of the file."""
+from stillruns.formats.reading import ReadAt, c_string
 
 _DYNAMIC, _DYNSYM = 6, 11
 _NEEDED, _RPATH, _RUNPATH = 1, 15, 29
@@ -54,9 +51,9 @@ def read(read_at: ReadAt, size: int) -> Dynamic:
             names = _strings(read_at, size, sections, section.link)
             for tag, value in _entries(_take(read_at, size, section), wide, order):
                 if tag == _NEEDED:
-                    needed.append(_text(names, value))
+                    needed.append(c_string(names, value))
                 elif tag in (_RPATH, _RUNPATH):
-                    search += [part for part in _text(names, value).split(":") if part]
+                    search += [part for part in c_string(names, value).split(":") if part]
         elif section.kind == _DYNSYM:
             names = _strings(read_at, size, sections, section.link)
             imports |= _imports(_take(read_at, size, section), section.offset, names, wide, order)
@@ -104,13 +101,6 @@ def _strings(read_at: ReadAt, size: int, sections: list[_Section], link: int) ->
     return _take(read_at, size, sections[link])
 
 
-def _text(names: bytes, at: int) -> str:
-    if at >= len(names):
-        return ""
-    stop = names.find(b"\0", at)
-    return names[at : stop if stop >= 0 else len(names)].decode("utf-8", "replace")
-
-
 def _entries(data: bytes, wide: bool, order: str) -> list[tuple[int, int]]:
     form = struct.Struct(order + ("QQ" if wide else "II"))
     whole = len(data) // form.size * form.size
@@ -124,5 +114,5 @@ def _imports(data: bytes, base: int, names: bytes, wide: bool, order: str) -> di
         row = form.unpack_from(data, index * form.size)
         section = row[3] if wide else row[5]
         if section == 0 and row[0]:
-            found[_text(names, row[0]).partition("@")[0]] = base + index * form.size
+            found[c_string(names, row[0]).partition("@")[0]] = base + index * form.size
     return found

@@ -9,13 +9,11 @@ held: they become an `ArrayRef`, which `strings()` reads when somebody asks.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from stillruns.errors import FormatError
-
-ReadAt = Callable[[int, int], bytes]
-"""`read_at(offset, n)` returns n bytes, or fewer at the end of the file."""
+from stillruns.formats.reading import ReadAt
 
 MAX_ENTRIES = 1 << 20
 """Metadata entries or tensors; the largest published files have some 10^4."""

@@ -15,6 +15,12 @@ ReadAt = Callable[[int, int], bytes]
 _STEP = 1 << 20
 
 
+def c_string(data: bytes, at: int) -> str:
+    """The text from `at` to the next NUL, or to the end of the bytes."""
+    end = data.find(b"\0", at)
+    return data[at : end if end >= 0 else len(data)].decode("utf-8", "replace")
+
+
 class Span(NamedTuple):
     """The bytes [start, end) of an input. Offsets are the input's own, not counted from `start`."""
 

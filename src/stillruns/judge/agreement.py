@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
+from stillruns.judge.weights import coarse
 from stillruns.model.agreement import Agreement, OutputVerdict
 from stillruns.model.exchange import Answered, TokenProb
 from stillruns.model.floor import Floor
@@ -32,11 +33,6 @@ unless the floor itself is so high that twice the floor is more."""
 FACTOR_BROKEN = 3.0
 LEAST_BROKEN = 0.6
 """Beyond 0.6 nats, and three times the floor, the answer is wrong."""
-
-_FINE = ("", "F32", "F16", "BF16", "Q8_0")
-"""Types of weights (empty: not told) with which no healthy path came near LEAST_BROKEN. With coarser ones a healthy
-card did: qwen35 in Q4_0 wholly on CUDA lay 0.71 nats from the CPU while its F16 twin lay within the floor
-(docs/lab/h200.md), and a corrupted Q8_0 began at 0.71; so there a distance alone is never `wrong`."""
 
 _ROUNDING = 1e-3
 """A log-probability is at most 0; a server's arithmetic may end this little above."""
@@ -162,7 +158,7 @@ def _decide(seen: _Comparison, floor: Floor | None, weights: str) -> tuple[Outpu
         return OutputVerdict.SAME, "same tokens, same log-probabilities"
     limit, end = tolerated(floor), broken(floor)
     measured = f"{seen.worst_token:.3f} nats at the worst token"
-    if seen.worst_token > end and weights not in _FINE:
+    if seen.worst_token > end and coarse(weights):
         why = f"{at}, {measured}: more than rounding explains (limit {limit:.3f}), unless it is that of {weights}"
         return OutputVerdict.SUSPICIOUS, f"{why}: only its F16 twin would tell"
     if seen.worst_token > end:

@@ -17,6 +17,7 @@ from stillruns.judge.ledger import Compared, Key, Ledger
 from stillruns.judge.values import Basis, Cells, Gap, GapKind, Gaps, Group, Number, Truth, order, point
 from stillruns.model.claim import RateTest
 from stillruns.model.observed import ObservedCell
+from stillruns.model.wording import significant
 
 ERROR = contrasts.ERROR
 
@@ -131,7 +132,7 @@ def _no_difference(ledger: Ledger, sides: tuple[Cells, Cells], *, direct: bool) 
 
 def _speeds(cells: Sequence[ObservedCell]) -> str:
     seen = throughput.spread(measuring.speeds(cells))
-    return "no speed" if seen is None else f"{throughput.number(seen.low)} to {throughput.number(seen.high)}"
+    return "no speed" if seen is None else f"{significant(seen.low)} to {significant(seen.high)}"
 
 
 def _unclean(ledger: Ledger, a: Cells, b: Cells) -> Truth:

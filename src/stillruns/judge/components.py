@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stillruns.judge.modules import MODULES
+from stillruns.judge.modules import parts_of
 from stillruns.judge.trial_view import file_name
 from stillruns.model.absence import Absence
 from stillruns.model.component import Component
@@ -34,8 +34,7 @@ def of_module(core: CoreNotes) -> tuple[Component, ...]:
         names = [file_name(m) for m in core.modules]
         jit = core.instruction_pointer and any(n.startswith(_JIT_DRIVERS) for n in names)
         return (Component.VULKAN_DRIVER,) if jit else ()
-    name = file_name(core.module)
-    return next((components for start, components in MODULES if name.startswith(start)), ())
+    return parts_of(file_name(core.module))
 
 
 def place(core: CoreResult) -> str:

@@ -203,8 +203,7 @@ def _grouped(texts: list[str], *, always_counted: bool) -> list[str]:
 
 def short_failure(verdict: TrialVerdict) -> str:
     """A failure without what differs from trial to trial: `SIGSEGV in prompt, ggml-vulkan`."""
-    detail = verdict.outcome.detail or f"{verdict.outcome.kind.value} in {verdict.outcome.phase.value}"
-    return _ADDRESS.sub("", _LIBRARY.sub(r"\1", detail))
+    return _ADDRESS.sub("", _LIBRARY.sub(r"\1", verdict.outcome.text))
 
 
 def short_reason(why: str) -> str:

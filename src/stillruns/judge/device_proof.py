@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from stillruns.judge.trial_view import LIBRARIES, TrialView, file_name, no, unknown, yes
 from stillruns.model.applied import FactorApplied
-from stillruns.model.backend import Backend, backend_of_device
+from stillruns.model.backend import Backend, backend_of_device, on_host
 from stillruns.model.evidence import Ref
 from stillruns.model.placement import Placement
 from stillruns.model.process import CoreNotes
@@ -48,11 +48,6 @@ def device_name(name: str) -> str:
     return name.split("[", 1)[0]
 
 
-def on_host(buffer: Buffer) -> bool:
-    """Whether a buffer lies in the host's memory: `CPU`, `CPU_Mapped`, and a device's pinned `Vulkan_Host`."""
-    return backend_of_device(buffer.device) is Backend.CPU or buffer.device.endswith("Host")
-
-
 def buffers_on(facts: ServerFacts, devices: Iterable[str], purpose: str = "") -> tuple[Buffer, ...]:
     """Buffers on any of the named devices; a row-split buffer (`CUDA_Split`) lies on all devices of its backend."""
     names = {device_name(d) for d in devices}
@@ -61,7 +56,7 @@ def buffers_on(facts: ServerFacts, devices: Iterable[str], purpose: str = "") ->
         b
         for b in facts.buffers
         if (not purpose or b.purpose == purpose)
-        and not on_host(b)
+        and not on_host(b.device)
         and (
             device_name(b.device) in names
             or (b.device.endswith("_Split") and backend_of_device(b.device) in backends)
@@ -237,7 +232,7 @@ def _cpu(view: TrialView) -> FactorApplied:
     if used:
         names = ", ".join(d.name for d in used)
         return no(asked, names, f"ran on {names}: the asked backend is cpu", *_refs(used))
-    elsewhere = [b for b in facts.buffers if not on_host(b)]
+    elsewhere = [b for b in facts.buffers if not on_host(b.device)]
     if elsewhere:
         name = elsewhere[0].device
         return no(asked, name, f"ran on {name}: it holds a {elsewhere[0].purpose} buffer", elsewhere[0].ref)

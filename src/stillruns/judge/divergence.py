@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from stillruns.judge.weights import coarse
 from stillruns.model.agreement import OutputVerdict
 from stillruns.model.divergence import Divergence
 from stillruns.model.exchange import TokenProb
@@ -80,8 +81,9 @@ def effective_noise(kl: float, mass: float) -> float:
     return math.sqrt(2 * kl / (1 - mass)) if mass < 1 and math.isfinite(kl) else 0.0
 
 
-def verdict(seen: Divergence | None, floor: Divergence | None) -> tuple[OutputVerdict, str]:
-    """What a measured divergence means beside the floor of the reference's own healthy paths."""
+def verdict(seen: Divergence | None, floor: Divergence | None, weights: str = "") -> tuple[OutputVerdict, str]:
+    """What a measured divergence means beside the floor of the reference's own healthy paths; `weights` is their type
+    (`Q4_0`), empty where it is not known."""
     if seen is None:
         return OutputVerdict.UNKNOWN, "no position has log-probabilities on both sides"
     if not math.isfinite(seen.kl_mean):
@@ -101,6 +103,9 @@ def verdict(seen: Divergence | None, floor: Divergence | None) -> tuple[OutputVe
         ROUNDING * floor.kl_p99, ROUNDING * LEAST_NOTICED
     ):
         return OutputVerdict.FLOOR_OK, beside
+    if coarse(weights):
+        why = f"more than rounding explains, unless it is that of {weights}: only its F16 twin would tell"
+        return OutputVerdict.SUSPICIOUS, f"{beside}: {why}"
     if seen.kl_mean > max(DAMAGE * floor.kl_mean, LEAST_DAMAGE):
         return OutputVerdict.WRONG, f"{beside}: no rounding"
     return OutputVerdict.SUSPICIOUS, f"{beside}: more than rounding explains"

@@ -24,13 +24,7 @@ def fisher(failed_a: int, n_a: int, failed_b: int, n_b: int) -> float:
 
     Computed in whole numbers, so ties are ties. Raises ValueError for counts that cannot be.
     """
-    _check(failed_a, n_a, failed_b, n_b)
-    failed = failed_a + failed_b
-    ways = {
-        x: math.comb(n_a, x) * math.comb(n_b, failed - x) for x in range(max(0, failed - n_b), min(n_a, failed) + 1)
-    }
-    seen = ways[failed_a]
-    return sum(w for w in ways.values() if w <= seen) / math.comb(n_a + n_b, failed)
+    return within(((failed_a, n_a, failed_b, n_b),))
 
 
 def boschloo(failed_a: int, n_a: int, failed_b: int, n_b: int) -> float:

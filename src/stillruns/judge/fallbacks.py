@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from stillruns.judge.incident_group import Group, line_of
+from stillruns.judge.incident_group import Group
 from stillruns.model.backend import Backend, Runtime
+from stillruns.model.evidence import line_of
 from stillruns.model.phase import Phase
-from stillruns.model.server_log import Ending, ServerLog
+from stillruns.model.server_log import Ending, Runner, ServerLog
 
-IGNORED = ("no-usable-gpu",)
-"""Patterns of lines by which a server says that it goes on on the CPU alone."""
+_PASSED_OVER = ("ollama-rocm-not-installed", "ollama-amdgpu-refused")
+"""Patterns of lines by which a server passes over one device: there may be another."""
+IGNORED = ("no-usable-gpu", "llamafile-cpu-instead", "ollama-cuda-too-old", *_PASSED_OVER)
+"""Patterns of lines by which a server says that it goes on on the CPU alone, or why it does."""
 
 _BUSY = (Phase.LOAD, Phase.RESERVE, Phase.WARMUP, Phase.PROMPT)
 
@@ -21,6 +24,8 @@ def only_ignored(group: Group) -> bool:
 def quiet(server: ServerLog, found: list[Group], survived: list[Group]) -> tuple[list[Group], list[Group]]:
     """(incidents, survived), where nothing died but a probe: the server may have fallen back to the CPU, and then
     what the probe said before is the reason; or its log ends in mid work."""
+    beside = [g for g in found if _beside(g, server)]
+    found, survived = [g for g in found if g not in beside], [*survived, *beside]
     lost = ending(server)
     said = [] if lost is None else [g for g in (*found, *survived) if _probes(g, lost[0])]
     if any(g not in said for g in found):
@@ -41,6 +46,28 @@ def quiet(server: ServerLog, found: list[Group], survived: list[Group]) -> tuple
             group.add(line_of(last), Ending("cut", last, text, phase=server.last_phase, phase_ref=last))
             return [group], survived
     return [], survived
+
+
+def _beside(group: Group, server: ServerLog) -> bool:
+    """Whether a device was passed over and nothing shows that no other is used."""
+    if not only_ignored(group) or any(t.phase is not Phase.DISCOVER for t in group.troubles):
+        return False
+    if _gpu_listed(server):
+        return True
+    told = any(note.kind == "fallback" for note in server.notes)
+    return not told and all(t.pattern in _PASSED_OVER for t in group.troubles)
+
+
+def _gpu_listed(server: ServerLog) -> bool:
+    """Whether discovery found a GPU: one that it passed over is then no fallback."""
+    return any(d.backend not in (Backend.CPU, Backend.UNKNOWN) for d in server.devices)
+
+
+def on_cpu(server: ServerLog, runner: Runner | None) -> bool:
+    """Whether what ran, ran on the CPU though the request left it open or asked for a GPU."""
+    if any(note.kind == "fallback" for note in server.notes):
+        return True
+    return runner is not None and runner.backends == (Backend.CPU,) and runner.requested_layers not in (0, None)
 
 
 def _probes(group: Group, end: Ending) -> bool:
@@ -67,7 +94,7 @@ def ending(server: ServerLog) -> tuple[Ending, Backend] | None:
     """(the line, the backend that was lost), where the log itself shows both that a GPU was looked for in vain and
     that only the CPU is left; None where nothing was asked of a GPU, or it cannot be told."""
     notes = [n for n in server.notes if n.kind == "fallback" and n.refs]
-    if not notes or any(d.backend not in (Backend.CPU, Backend.UNKNOWN) for d in server.devices):
+    if not notes or _gpu_listed(server):
         return None
     texts = dict(server.texts)
     failed = [(ref, texts.get(ref, "")) for n in server.notes if n.kind == "discovery" for ref in n.refs]

@@ -12,13 +12,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from stillruns.judge.weights import FLOATS
 from stillruns.model.agreement import OutputVerdict
 from stillruns.model.backend import Backend
 from stillruns.model.divergence import Divergence, Path
 from stillruns.model.known_floor import KnownFloor, Pair
-
-FLOATS = frozenset({"F16", "BF16", "F32"})
-"""Types of weights with which the CPU quantises no activations."""
 
 _SOFTWARE = re.compile(r"llvmpipe|lavapipe|swiftshader", re.IGNORECASE)
 """Vulkan devices that are the CPU, as their drivers name them (Mesa, SwiftShader)."""

@@ -42,6 +42,7 @@ from stillruns.model.gate import (
 from stillruns.model.gate_tables import GateTables
 from stillruns.model.machine import Machine
 from stillruns.model.target import TargetId, parse_target
+from stillruns.model.wording import enumerated
 
 LAYERS = (
     support,
@@ -187,8 +188,7 @@ def _no_runtime(view: PathView, status: dict[Layer, GateStatus]) -> bool:
 
 
 def _list(layers: Sequence[Layer]) -> str:
-    names = [layer.value for layer in layers]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return enumerated([layer.value for layer in layers])
 
 
 def advise(gates: Sequence[Gate], paths: Sequence[GatePath]) -> tuple[Advice, ...]:

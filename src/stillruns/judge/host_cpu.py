@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
+from stillruns.model.wording import enumerated
+
 NEEDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "SSE3": ("SSE3", ("pni",)),
     "SSSE3": ("SSSE3", ("ssse3",)),
@@ -63,6 +65,6 @@ def compare(system_info: Mapping[str, str], cpuinfo_flags: AbstractSet[str]) -> 
     names = missing(system_info, cpuinfo_flags)
     if not names:
         return None
-    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     lack = "this CPU has none" if len(names) == 1 else "which this CPU has not"
-    return f"the binary is built for {listed}, {lack}: expect SIGILL; use a build for this CPU or for a generic one"
+    built = f"the binary is built for {enumerated(names)}, {lack}"
+    return f"{built}: expect SIGILL; use a build for this CPU or for a generic one"

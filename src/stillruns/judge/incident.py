@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from stillruns.judge import fallbacks, incident_fields, incident_twins, incident_words, known_faults
-from stillruns.judge.incident_group import MINOR, Group, Index, groups, line_of, runner_of
+from stillruns.judge.incident_group import MINOR, Group, Index, groups, runner_of
 from stillruns.judge.incident_kernel import leftover, of_group
 from stillruns.judge.kernel_incident import kernel_backend, kernel_only, remarks
 from stillruns.judge.signature import signature, telling
@@ -22,6 +22,7 @@ from stillruns.model.autopsy import Confidence, Excerpt, Incident
 from stillruns.model.backend import Backend
 from stillruns.model.card_name import CardName
 from stillruns.model.component import Component
+from stillruns.model.evidence import line_of
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.pattern import CrashPattern
@@ -92,6 +93,9 @@ def _survived(server: ServerLog, group: Group, known: Knowledge) -> Note:
     refs = (*(t.ref for t in group.troubles), *(e.ref for e in group.endings))
     pattern = known.patterns.get(group.troubles[0].pattern) if group.troubles else None
     said = pattern.explanation if pattern else "it was stopped"
+    if pattern and fallbacks.only_ignored(group):
+        advice = pattern.advice(_named_target(pattern, group.troubles[0]))
+        return Note("device", f"{server.id}: {said} {advice}", refs[:5])
     if not group.endings and max(t.rank for t in group.troubles) < MINOR:
         return Note("weak", f"{server.id}: {len(refs)} line(s) that alone prove no failure: {said}", refs[:5])
     return Note("survived", f"{server.id} went on after {len(refs)} line(s) of trouble: {said}", refs[:5])
@@ -111,6 +115,8 @@ def _incident(
     frames = next((telling(e.frames) for e in group.endings if e.frames), ())
     on = incident_fields.backend(server, runner, group, frames, index)
     on = group.lost if group.lost is not Backend.UNKNOWN else kernel_backend(on, kernel)
+    if outcome is OutcomeKind.OK and on is Backend.UNKNOWN:
+        on = Backend.CPU  # the server says so itself
     device = incident_fields.device(server, runner, on, top.device if top else None)
     target, remark = incident_fields.target(device, server, known.cards)
     target = _named_target(pattern, top) or target
@@ -119,7 +125,7 @@ def _incident(
     key = _key(group, top, kernel)
     sign = signature(signal or _implied(group), frames, key.text if key else "")
     killed = outcome is OutcomeKind.OOM and any(e.kind is KernelEventKind.OOM_KILL for e in kernel)
-    why, advice = incident_words.said(pattern if top and top.rank >= 40 else None, killed, bool(frames))
+    why, advice = incident_words.said(pattern if top and top.rank >= 40 else None, killed, bool(frames), target)
     explanation = incident_words.explain(server, outcome, signal, phase, on, device, target, runner, why, remark)
     return Incident(
         server=server.id,
@@ -142,7 +148,7 @@ def _incident(
         evidence=_evidence(group, kernel, runner, index.shown),
         confidence=_confidence(outcome, phase, on, pattern, signal, group),
         explanation=explanation,
-        next_step=incident_words.next_step(outcome, advice, phase),
+        next_step=incident_words.next_step(outcome, advice, fallbacks.on_cpu(server, runner)),
         pattern=top.pattern if top else None,
         workarounds=_workarounds(pattern, target, on, server, known.workarounds),
         why_unknown=_why(server, group, outcome, phase, on, target, parts, runner),

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from stillruns.judge.incident_group import Group, Index, line_of
-from stillruns.judge.modules import MODULES
+from stillruns.judge.incident_group import Group, Index
+from stillruns.judge.modules import parts_of
 from stillruns.model.backend import Backend, Runtime, backend_of_device
 from stillruns.model.card_name import CardName
 from stillruns.model.component import Component
+from stillruns.model.evidence import line_of
 from stillruns.model.expression import Expression
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
 from stillruns.model.outcome import OutcomeKind
@@ -50,7 +51,9 @@ _TEXTS: tuple[tuple[Expression, Backend], ...] = (
     (
         Expression(
             r"ROCm error|ROCm\d|rocBLAS|hip[A-Z]\w+|HSA_STATUS|by GPU node-|by agent node-|HIP error|HIP out of|"
-            r"\bhsa_|code objects? found for: gfx|unsupported target: 'gfx|amd_comgr|rocdevice\.cpp|ggml-hip"
+            r"\bhsa_|code objects? found for: gfx|unsupported target: 'gfx|amd_comgr|rocdevice\.cpp|ggml-hip|"
+            r"\bhip_[a-z_]{1,30}\.cpp:\d|/dev/kfd|rocminfo\.cc|HIP kernel \S{1,80} has no device code|"
+            r"\bCannot read \S{0,300}TensileLibrary"
         ),
         Backend.ROCM,
     ),
@@ -58,13 +61,14 @@ _TEXTS: tuple[tuple[Expression, Backend], ...] = (
     (Expression(r"ggml_metal|ggml-metal|kIOGPUCommandBuffer"), Backend.METAL),
     # HIP builds print their own names here (hipGetLastError): the macro is expanded before it is printed
     (Expression(r"^\s{0,8}(?:>\s{1,4})?(?:cuda[A-Z]\w{1,60}|cublas[A-Z]\w{1,60})\("), Backend.CUDA),
+    (Expression(r"CUDA kernel \S{1,80} has no device code"), Backend.CUDA),
     (Expression(r"CUDA error: (?:.*)sm_\d|cuda_fp16|cuBLAS|CUBLAS_STATUS|NVRM|libcuda\.so"), Backend.CUDA),
 )
 _CPU_SOURCE = Expression(r"/ggml-cpu/\S{1,80}\.(?:c|cpp|h):\d{1,6}: ")
 """ggml stops in a file of its CPU backend: the operation that failed ran there."""
 _CUDA_BUFFER = Expression(r"\b(?:allocate|allocating) CUDA\d{1,3} buffer")
 """Of buffers HIP builds say ROCm0; only of errors did they say CUDA until late 2024."""
-_NEW_TREE = Expression(r"ggml-cuda/ggml-cuda\.cu")
+_NEW_TREE = Expression(r"ggml-cuda[/\\]ggml-cuda\.cu")
 _SM = Expression(r"\bsm_\d\d")
 
 
@@ -217,7 +221,7 @@ def components(
         if event.kind in (KernelEventKind.RAS, KernelEventKind.XID):
             found.append(Component.HARDWARE)
         if event.module:
-            found += _module(event.module)
+            found += parts_of(event.module)
     if top is not None and top.rank >= 60:
         found = [*found, *top.components]
     else:
@@ -273,17 +277,13 @@ def context(
     return tuple(dict.fromkeys(found))
 
 
-def _module(name: str) -> tuple[Component, ...]:
-    return next((parts for start, parts in MODULES if name.startswith(start)), ())
-
-
 _OLLAMA_PROBES = ("cuda_init", "nvml_init", "nvcuda_init", "cudart_init", "nvcuda_bootstrap", "cudart_bootstrap")
 """Ollama's own C functions that asked NVIDIA's libraries for GPUs (to 0.12)."""
 
 
 def _frames(frames: tuple[Frame, ...], on: Backend) -> list[Component]:
     for frame in frames:
-        known = _module(frame.module) if frame.module else ()
+        known = parts_of(frame.module) if frame.module else ()
         if known:
             return list(known)
         name = frame.function

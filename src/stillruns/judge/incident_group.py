@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stillruns.model.backend import Backend
-from stillruns.model.evidence import Ref
+from stillruns.model.evidence import line_of
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.pattern import CrashPattern
 from stillruns.model.phase import Phase
@@ -68,11 +68,6 @@ class Group:
     def deaths(self) -> list[Ending]:
         """Endings that are deaths or failures in their own right, the first of a chain before its echoes."""
         return sorted((e for e in self.endings if e.kind in FATAL), key=lambda e: e.secondary)
-
-
-def line_of(ref: Ref) -> int:
-    """`s0:L12` -> 12; a byte ref has no line: 0."""
-    return int(ref.rpartition("L")[2]) if "L" in ref else 0
 
 
 def groups(server: ServerLog, patterns: Mapping[str, CrashPattern]) -> tuple[list[Group], list[Group]]:
@@ -130,13 +125,15 @@ def _counts(group: Group, server: ServerLog, patterns: Mapping[str, CrashPattern
         return True
     pattern = patterns.get(top.pattern)
     early = top.phase in _EARLY or (pattern is not None and pattern.phase in _EARLY)
-    return not ((early or top.phase is Phase.UNKNOWN) and _lived_on(server, group.last))
+    gone = not early and any(t.outcome is OutcomeKind.ABORT and t.rank >= MINOR for t in group.troubles)
+    return not ((early or top.phase is Phase.UNKNOWN) and _lived_on(server, group.last, gone))
 
 
-def _lived_on(server: ServerLog, line: int) -> bool:
-    """Whether anything after the line shows that the server became ready, answered, or ended in order."""
+def _lived_on(server: ServerLog, line: int, gone: bool) -> bool:
+    """Whether anything after the line shows that the server became ready, answered, or ended in order. Where the
+    runner has given up (`gone`), an access line shows nothing: a stream has its status before its end."""
     later = [line_of(r.ready) for r in server.runners if r.ready]
-    later += [line_of(r.last) for r in server.requests if _succeeded(r)]
+    later += [line_of(r.last) for r in server.requests if _succeeded(r) and (r.tokens or not gone)]
     later += [line_of(server.clean_end)] if server.clean_end else []
     return any(mark > line for mark in later)
 
@@ -183,9 +180,8 @@ class Index:
 def runner_of(server: ServerLog, group: Group) -> Runner | None:
     """The runner that the group's endings name, else the last one started before it."""
     named = next((e.runner for e in group.endings if e.runner), None)
-    for runner in server.runners:
-        if runner.id == named:
-            return runner
+    if runner := server.runner(named):
+        return runner
     before = [r for r in server.runners if line_of(r.started) <= group.last]
     if before:
         return max(before, key=lambda r: line_of(r.started))

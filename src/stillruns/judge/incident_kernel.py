@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable
 
 from stillruns.judge.clocks import apart
-from stillruns.judge.incident_group import Group, line_of
+from stillruns.judge.incident_group import Group
 from stillruns.model.backend import Runtime
+from stillruns.model.evidence import line_of
 from stillruns.model.expression import Expression
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
 from stillruns.model.server_log import ServerLog

@@ -49,7 +49,7 @@ _KILLED = (
 )
 
 
-def said(pattern: CrashPattern | None, killed: bool, traced: bool) -> tuple[str, str]:
+def said(pattern: CrashPattern | None, killed: bool, traced: bool, target: str | None) -> tuple[str, str]:
     """(why, what to try) that the cause tells: the kernel's kill, else the deciding pattern; empty for none."""
     if killed:
         return _KILLED
@@ -57,7 +57,7 @@ def said(pattern: CrashPattern | None, killed: bool, traced: bool) -> tuple[str,
         return "", ""
     if traced and pattern.rank < _EXPLAINS:
         return pattern.explanation, ""  # it asks for the backtrace that is there
-    return pattern.explanation, pattern.next_step
+    return pattern.explanation, pattern.advice(target)
 
 
 def explain(
@@ -116,10 +116,12 @@ def _layers(runner: Runner | None) -> str:
     return f"with {runner.applied_layers}{total} layers offloaded"
 
 
-def next_step(outcome: OutcomeKind | None, advice: str, phase: Phase) -> str:
-    """The cause's advice, else what narrows it down."""
+def next_step(outcome: OutcomeKind | None, advice: str, on_cpu: bool) -> str:
+    """The cause's advice, else what narrows it down; `on_cpu` says that the server fell back to the CPU."""
     if advice:
         return advice
+    if outcome is None and on_cpu:
+        return f"It was on the CPU by then. {_NO_GPU}"
     if outcome is None:
         return "Give the whole log, to its end, and the kernel's log of the same time."
     return _NEXT.get(outcome, "Give a log with more detail (llama-server: -lv 4; Ollama: OLLAMA_DEBUG=1).")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from stillruns.judge import contrast
 from stillruns.model.evidence import Ref
 from stillruns.model.observed import ObservedCell
+from stillruns.model.wording import enumerated
 from stillruns.model.worklog import Finding, StudyRequest
 
 
@@ -25,9 +26,11 @@ def findings(cells: Sequence[ObservedCell], requests: Sequence[StudyRequest]) ->
         missing = [name for name in seen.unknown if name != "backend"]
         if not others and not missing:
             continue
-        parts = [f"differ in {_and(others)} too: a difference between them is confounded with that"] if others else []
+        parts = []
+        if others:
+            parts.append(f"differ in {enumerated(others)} too: a difference between them is confounded with that")
         if missing:
-            parts.append(f"do not both show {_and(missing)}: whether they are alike in it is not known")
+            parts.append(f"do not both show {enumerated(missing)}: whether they are alike in it is not known")
         places = [_place(requests, side) for side in (a, b)]
         where = f" (on {on})" if on else ""
         found.append(Finding("sides", f"{a} and {b}{where} {'; they '.join(parts)}", tuple(p for p in places if p)))
@@ -37,10 +40,6 @@ def findings(cells: Sequence[ObservedCell], requests: Sequence[StudyRequest]) ->
         text = f"{len(group)} of {len(requests)} trials have no known condition and enter no rate: {why}"
         found.append(Finding("unknown condition", text, tuple((r.run, r.access_ref) for r in group if r.access_ref)))
     return tuple(found)
-
-
-def _and(names: Sequence[str]) -> str:
-    return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else names[0]
 
 
 def _place(requests: Sequence[StudyRequest], side: str) -> tuple[str, Ref] | None:

@@ -7,6 +7,7 @@ the lines show: these layers on this backend. A load whose lines are hidden has 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
@@ -39,7 +40,7 @@ def requests(
     for server in servers:
         own = [i for i in incidents if i.server == server.id]
         for request in server.requests or _unasked(server, timings):
-            runner = next((r for r in server.runners if r.id == request.runner), None)
+            runner = server.runner(request.runner)
             incident = next((i for i in own if i.request == request.id), None)
             if incident is None and request.id == (server.requests or (request,))[-1].id:
                 incident = next((i for i in own if i.request is None), None)
@@ -102,27 +103,14 @@ def _trial(
         http_status=request.status,
         error=said,
     )
-    return StudyRequest(
-        run=label,
-        record=record,
-        model=model or UNKNOWN_MODEL,
-        label="",
+    return dataclasses.replace(
+        StudyRequest.shown(label, record, model or UNKNOWN_MODEL, server, request, runner),
         server=server.name or f"{server.runtime.value} {version}",
-        version=server.version,
         side=side,
-        backend=runner.backend if runner else Backend.UNKNOWN,
-        engine=runner.engine if runner else "",
-        reused=request.reused,
-        logged=request.requested_layers,
-        applied_layers=request.applied_layers,
-        total_layers=request.total_layers,
         applied=applied,
         why=why,
         outcome=outcome,
         death=_death(incident) if incident and incident.outcome is not None else None,
-        device_bus=dict(runner.settings).get("device_bus", "") if runner else "",
-        runner_ref=runner.started if runner else None,
-        access_ref=request.last,
         refs=tuple(dict.fromkeys(ref for ref in (*request.refs, shown, key.ref if key else None) if ref)),
         client=False,
         told=tuple(sorted({**told, **_settings(server, runner)}.items())),

@@ -72,9 +72,13 @@ def _axes(spec: Spec, backend: BackendSpec) -> list[str]:
     return [n for n in spec.axes if not (n == "device" and backend.backend is Backend.CPU)]
 
 
+def _whole_size(spec: Spec, backend: BackendSpec) -> int:
+    return covering.size([_layers(spec, backend), *(spec.axes[n] for n in _axes(spec, backend))])
+
+
 def covers(spec: Spec, backend: BackendSpec) -> bool:
     """Whether this backend's cells are a covering plan: asked for, or too many to run whole."""
-    total = covering.size([_layers(spec, backend), *(spec.axes[n] for n in _axes(spec, backend))])
+    total = _whole_size(spec, backend)
     return spec.cover == "pairwise" or (spec.cover == "auto" and total > covering.LARGEST_WHOLE)
 
 
@@ -83,9 +87,8 @@ def covering_note(spec: Spec, plans: Sequence[CellPlan]) -> str:
     parts = []
     for backend in spec.backends:
         if covers(spec, backend):
-            total = covering.size([_layers(spec, backend), *(spec.axes[n] for n in _axes(spec, backend))])
             mine = sum(p.condition.backend_id == backend.id and not p.is_reference for p in plans)
-            parts.append(f"{mine} of {total} combinations of {backend.id}")
+            parts.append(f"{mine} of {_whole_size(spec, backend)} combinations of {backend.id}")
     if not parts:
         return ""
     return (

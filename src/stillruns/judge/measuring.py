@@ -244,12 +244,15 @@ def untested(group: Group, cells: Sequence[ObservedCell]) -> Gap:
 def _untested(members: Sequence[ObservedCell], group: Group) -> Gap:
     if not members:
         return Gap(GapKind.UNTESTED, "no cell of these runs fits the hypothesis", group.cells)
-    names = ", ".join(c.id for c in members[:3]) + (", ..." if len(members) > 3 else "")
     whys = Counter(t.why.split(": ", 1)[0] for c in members for t in c.trials if t.why)
     why = f" ({whys.most_common(1)[0][0]})" if whys else ""
-    return Gap(GapKind.UNTESTED, f"{names}: no trial was applied{why}", group.cells)
+    return Gap(GapKind.UNTESTED, f"{_some(members)}: no trial was applied{why}", group.cells)
 
 
 def _open(group: Group, members: Sequence[ObservedCell], why: str) -> Gap:
-    names = ", ".join(c.id for c in members[:3]) + (", ..." if len(members) > 3 else "")
-    return Gap(GapKind.UNMEASURED, f"{names or 'no cell'}: {why}", group.cells)
+    return Gap(GapKind.UNMEASURED, f"{_some(members) or 'no cell'}: {why}", group.cells)
+
+
+def _some(members: Sequence[ObservedCell]) -> str:
+    """The first three cells' names."""
+    return ", ".join(c.id for c in members[:3]) + (", ..." if len(members) > 3 else "")

@@ -43,3 +43,8 @@ A crash inside the CPU backend during a device's trial is most often ggml's core
 of the device, or one whose allocation failed), hence both. Frames of libc, the loader and the C++ runtime (abort,
 memcpy) say nothing about who called them and are not listed.
 """
+
+
+def parts_of(module: str) -> tuple[Component, ...]:
+    """The parts that a mapped file's name stands for, likeliest first; nothing for one that says nothing."""
+    return next((parts for start, parts in MODULES if module.startswith(start)), ())

@@ -7,7 +7,7 @@ choice of a path all follow it; driver, firmware and board do not.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from stillruns.judge.path_view import PathView
 from stillruns.judge.serving import servers
@@ -44,7 +44,18 @@ def acting(view: PathView) -> Override | None:
     return None
 
 
-def as_runtime_sees(view: PathView) -> PathView:
+def judged(view: PathView, judge: Callable[[PathView], Gate]) -> Gate:
+    """The verdict on the path as the HSA runtime sees it, with a remark where that is for another target than the
+    card's."""
+    seen = _as_runtime_sees(view)
+    gate = judge(seen)
+    if not seen.column:
+        return gate
+    own = seen.column.partition(":")[0]
+    return dataclasses.replace(gate, reason=f"{gate.reason} (judged as {seen.processor}: {VARIABLE} hides {own})")
+
+
+def _as_runtime_sees(view: PathView) -> PathView:
     """The path with the target that the HSA runtime reports; the same view where no override changes it, or where
     servers run that do not agree on one."""
     every = [acting(server.seen(view)) for server in servers(view)]
@@ -62,14 +73,6 @@ def as_runtime_sees(view: PathView) -> PathView:
         view.target.xnack if info.xnack else None,
     )
     return dataclasses.replace(view, target=target, column=view.shown)
-
-
-def told(gate: Gate | None, seen: PathView) -> Gate | None:
-    """The verdict with the remark that it was judged for another target than the card's."""
-    if gate is None or not seen.column:
-        return gate
-    own = seen.column.partition(":")[0]
-    return dataclasses.replace(gate, reason=f"{gate.reason} (judged as {seen.processor}: {VARIABLE} hides {own})")
 
 
 def compatible(view: PathView, other: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from stillruns.model.absence import AbsenceReason
 from stillruns.model.backend import Backend
@@ -154,13 +153,6 @@ class PathView:
                 if folder.library == name and same:
                     return folder
         return None
-
-
-class LayerJudge(Protocol):
-    """What every file in judge/layers offers: `LAYER`, `DECIDES` (one sentence) and `judge`."""
-
-    def __call__(self, view: PathView) -> Gate | None:
-        """The verdict, or None where the layer does not concern this path."""
 
 
 def matches(code: CodeTarget, target: TargetId, info: TargetInfo | None) -> tuple[bool, str]:

@@ -10,6 +10,7 @@ from stillruns.judge.values import Cells, Group
 from stillruns.model.applied import Answer
 from stillruns.model.claim import CellCounts, QuotedLine
 from stillruns.model.observed import ObservedCell
+from stillruns.model.wording import significant
 from stillruns.model.workaround import KnownIssue
 
 MOST_LINES = 12
@@ -220,9 +221,9 @@ def speed(cell: ObservedCell) -> str:
     known = _speeds(cell)
     seen = throughput.spread(known)
     if seen is None:
-        return f"{cell.id}: {throughput.number(known[0])} tokens/s in its only trial with a speed" if known else ""
+        return f"{cell.id}: {significant(known[0])} tokens/s in its only trial with a speed" if known else ""
     what = "95 % interval of the median" if seen.exact else "range"
-    middle, low, high = (throughput.number(speed) for speed in (seen.median, seen.low, seen.high))
+    middle, low, high = (significant(speed) for speed in (seen.median, seen.low, seen.high))
     return f"{cell.id}: {middle} tokens/s in {seen.n} trials ({what} {low} to {high})"
 
 

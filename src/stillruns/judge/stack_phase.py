@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stillruns.judge.incident_group import Group, line_of
+from stillruns.judge.incident_group import Group
 from stillruns.model.backend import Runtime
+from stillruns.model.evidence import line_of
 from stillruns.model.phase import Phase
 from stillruns.model.server_log import Frame, Runner, ServerLog
 

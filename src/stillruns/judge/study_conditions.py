@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from stillruns.judge import versions
-from stillruns.judge.study_words import listed, many, places, runs, version
+from stillruns.judge.study_words import listed, many, places, runs
 from stillruns.model.backend import Backend
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.worklog import Finding, Noted, StudyRequest, Unread
@@ -88,7 +88,7 @@ def _version_noted(seen: Conditions) -> Iterable[Finding]:
             wrong.append((noted, mine[0]))
     if wrong:
         stated = listed(dict.fromkeys(n.version for n, _ in wrong))
-        real = listed(dict.fromkeys(f"{version(r)} ({_service(r)})" for _, r in wrong))
+        real = listed(dict.fromkeys(f"{r.version.text} ({_service(r)})" for _, r in wrong))
         yield Finding(
             "version noted",
             f"in {many(wrong, 'run')} ({listed(n.run for n, _ in wrong)}) the client noted release {stated}, and the "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 
 from stillruns.judge.study_words import asked as asked_of
-from stillruns.judge.study_words import listed, many, places, span, version
+from stillruns.judge.study_words import listed, many, places, span
 from stillruns.judge.study_words import runs as runs_of
 from stillruns.model.applied import Answer
 from stillruns.model.backend import Backend
@@ -137,7 +137,7 @@ def _versions(requests: Sequence[StudyRequest]) -> Iterable[Finding]:
     for request in sorted(requests, key=lambda r: r.runner_ref is None):  # a runner's start shows its call site
         if request.side is not Backend.UNKNOWN and request.version.low:
             shown.setdefault(request.server, request)
-    texts = {server: version(r) for server, r in shown.items()}
+    texts = {server: r.version.text for server, r in shown.items()}
     if len({r.side for r in shown.values()}) > 1 and len(set(texts.values())) > 1:
         sides = "; ".join(f"{r.side.value} ({server}) {texts[server]}" for server, r in shown.items())
         yield Finding(

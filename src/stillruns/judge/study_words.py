@@ -17,12 +17,6 @@ def asked(request: StudyRequest) -> str:
     return "-1" if value == "auto" else "none" if value is None else str(value)
 
 
-def version(request: StudyRequest) -> str:
-    """`0.17.4`, or the range that is left."""
-    low, high = request.version.low, request.version.high
-    return str(low) if low == high else f"{low} to {high}"
-
-
 def many(things: Sequence[object], what: str = "request") -> str:
     """`3 requests`."""
     return f"{len(things)} {what}{'' if len(things) == 1 else 's'}"

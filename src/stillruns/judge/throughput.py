@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
+from stillruns.model.wording import significant
+
 LEAST = 6
 """So few values have an interval of the median at 95 %."""
 WHOLE = 12
@@ -52,11 +54,6 @@ def spread(speeds: Sequence[float]) -> Spread | None:
         tail += math.comb(n, rank) * 0.5**n
     low, high = (ordered[rank - 1], ordered[n - rank]) if rank else (ordered[0], ordered[-1])
     return Spread(median(ordered), low, high, ordered[0], ordered[-1], n, rank > 0)
-
-
-def number(speed: float) -> str:
-    """Three digits, or all before the point: `9.87`, `6640`."""
-    return f"{speed:.3g}" if speed < 1000 else f"{speed:.0f}"
 
 
 def floor(sides: Sequence[Sequence[float]]) -> float:
@@ -99,9 +96,10 @@ def within_floor(ours: Sequence[float], theirs: Sequence[float]) -> str:
     ratio, limit = max(a.median, b.median) / min(a.median, b.median), floor((ours, theirs))
     if ratio > limit:
         return ""
+    seen = f"{significant(a.median)} against {significant(b.median)} tokens/s"
     return (
-        f"{number(a.median)} against {number(b.median)} tokens/s is no difference: halves of one condition's trials "
-        f"differ by up to {100 * (limit - 1):.0f} % (A/A floor)"
+        f"{seen} is no difference: halves of one condition's trials differ by up to {100 * (limit - 1):.0f} % "
+        "(A/A floor)"
     )
 
 
@@ -114,7 +112,7 @@ def no_faster(offloaded: Sequence[float], base: Sequence[float]) -> str | None:
     ratio, limit = ours.median / theirs.median, floor((offloaded, base))
     if ratio > limit:
         return None
-    seen = f"{number(ours.median)} tokens/s against {number(theirs.median)} with no layer offloaded"
+    seen = f"{significant(ours.median)} tokens/s against {significant(theirs.median)} with no layer offloaded"
     return (
         f"{seen}: no faster than the CPU (halves of one condition's trials differ by up to {100 * (limit - 1):.0f} %)"
     )

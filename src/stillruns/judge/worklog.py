@@ -7,6 +7,7 @@ second (the client's own overhead) and their ends by less than three; the addres
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from stillruns.model.applied import Answer
@@ -99,7 +100,7 @@ def _beside(
     deaths: Mapping[Ref, Death],
     probe: Probe,
 ) -> StudyRequest:
-    runner = next((r for r in server.runners if r.id == request.runner), None)
+    runner = server.runner(request.runner)
     ending = next(
         (e for e in server.endings if e.request == request.id and not e.secondary and e.kind != "http"), None
     )
@@ -107,28 +108,15 @@ def _beside(
     applied, why = _applied(record, request, runner)
     pid = server.pids[0] if server.pids else None
     alive = [r for r in probe.runners if r.parent != pid]
-    return StudyRequest(
-        run=run.name,
-        record=record,
-        model=run.model,
+    return replace(
+        StudyRequest.shown(run.name, record, run.model, server, request, runner),
         label=run.label,
-        server=server.name,
-        version=server.version,
         side=side(server),
-        backend=runner.backend if runner else Backend.UNKNOWN,
-        engine=runner.engine if runner else "",
-        reused=request.reused,
-        logged=request.requested_layers,
-        applied_layers=request.applied_layers,
-        total_layers=request.total_layers,
         applied=applied,
         why=why,
         outcome=_outcome(record, request, ending, death),
         death=death,
         device_free=dict(runner.settings).get("device_free", "") if runner and not request.reused else "",
-        device_bus=dict(runner.settings).get("device_bus", "") if runner else "",
-        runner_ref=runner.started if runner else None,
-        access_ref=request.last,
         refs=tuple(dict.fromkeys([*request.refs, *([ending.ref] if ending else [])])),
         alone=None if pid is None or not probe.servers else not alive,
         flash_attention=_flash_attention(runner),

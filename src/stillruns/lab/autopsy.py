@@ -23,7 +23,7 @@ from stillruns.model.autopsy import Autopsy, Source
 from stillruns.model.backend import Runtime
 from stillruns.model.kernel_log import KernelEvent
 from stillruns.model.server_log import Ending, Note, ServerLog
-from stillruns.normalise.logs import kernel, llama_cpp_server
+from stillruns.normalise.logs import kernel, llama_cpp_server, seam
 from stillruns.normalise.logs.prefilter import Prefilter, dense_from
 from stillruns.normalise.logs.reader import Line, visible
 from stillruns.normalise.logs.streams import (
@@ -186,9 +186,9 @@ def _core(entry: logs.LogInput, source: str, catalogue: Catalogue, whole: _Whole
     grammar = catalogue.grammars[Runtime.LLAMA_CPP]
     reader = llama_cpp_server.Reader(f"srv{next(whole.ids)}", entry.path, source, grammar, catalogue.patterns)
     prefilter = Prefilter()
-    for line in itertools.chain(prefilter.feed(text), prefilter.end()):
-        reader.take(core_dump.log_line(line.number, line.text))
-    whole.found.append(Found(reader.close(), (), ()))
+    kept = itertools.chain(prefilter.feed(text), prefilter.end())
+    servers = seam.read_all(reader, (core_dump.log_line(line.number, line.text) for line in kept))
+    whole.found.append(Found(servers, (), ()))
     whole.sources.append(Source(source, entry.path, digest, size, prefilter.lines, note))
     if note:
         whole.warnings.append(Note("core", f"{entry.path}: {note}"))

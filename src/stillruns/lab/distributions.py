@@ -122,14 +122,14 @@ def _measured(
     found: list[KnownFloor] = []
     for check in checks:
         plan = next(p for p in plans if p.id == check.cell)
-        sides = _sides(plan, plans, checked, answers)
+        sides = _sides(plan, plans, checked, answers, ground)
         if sides is None or check.seen is None:
             continue
         own = {path: sides.floor(path) for path in Path}
         what = ground.models.of(plan)
         device = floors.device_of(plan, ground.engines.get(plan.id))
         if sides.second is not None and not any(f.trial == sides.second.trial for f in found):
-            base = next((p for p in plans if p.id == plan.reference), plan)
+            base = _base(plan, plans)
             theirs = floors.device_of(base, ground.engines.get(base.id))
             found += floors.of_reference(sides.second.trial, theirs, what, ground.run, own)
         if device != floors.device_of(_base(plan, plans), ground.engines.get(plan.reference)):
@@ -142,14 +142,19 @@ def _base(plan: CellPlan, plans: Sequence[CellPlan]) -> CellPlan:
 
 
 def _sides(
-    plan: CellPlan, plans: Sequence[CellPlan], checked: Mapping[str, Checked], answers: Mapping[str, Answered]
+    plan: CellPlan,
+    plans: Sequence[CellPlan],
+    checked: Mapping[str, Checked],
+    answers: Mapping[str, Answered],
+    ground: Ground,
 ) -> _Sides | None:
     mine, base = checked.get(PREFIX + plan.id), checked.get(PREFIX + plan.reference)
     if mine is None or base is None:
         return None
     other = next((p for p in plans if p.is_floor and p.reference == plan.reference), None)
     given = answers.get(plan.reference)
-    return _Sides(mine, base, checked.get(PREFIX + other.id) if other else None, given.tokens if given else ())
+    second = checked.get(PREFIX + other.id) if other else None
+    return _Sides(mine, base, second, given.tokens if given else (), ground.models.of(plan).quantisation)
 
 
 def _checks(
@@ -165,7 +170,7 @@ def _checks(
         mine, base = checked.get(PREFIX + plan.id), checked.get(PREFIX + plan.reference)
         if mine is None or plan.is_reference:
             continue
-        sides = _sides(plan, plans, checked, answers)
+        sides = _sides(plan, plans, checked, answers, ground)
         if base is None or sides is None:
             found.append(_open(plan, mine, model, "the reference was not checked"))
             continue
@@ -182,12 +187,13 @@ def _checks(
 @dataclass(frozen=True, slots=True)
 class _Sides:
     """A cell's check, its reference's, and that of the reference's second healthy path; `tokens` are the reference's
-    answer, for requests that do not tell what comes next."""
+    answer, for requests that do not tell what comes next; `weights` is the type of what was checked (`F16`)."""
 
     mine: Checked
     base: Checked
     second: Checked | None
     tokens: Sequence[int]
+    weights: str
 
     def seen(self, path: Path, first: int = 0) -> Divergence | None:
         """The cell against the reference, from the chain with this number on."""
@@ -214,28 +220,28 @@ class _Sides:
             ]
         return divergence.measure(positions, theirs, tokens)
 
-    def recomputed(self) -> int:
-        """Tokens that a position of the decode path had evaluated beyond its own, 0 where it was that path; 2 at
-        least where nothing shows it."""
-        most = [
-            2 if c.recomputed is None else c.recomputed for s in (self.mine, self.base) for c in s.of(Path.DECODE)
-        ]
-        return max((n for n in most if n > 1), default=0)
+    def missed(self) -> str:
+        """Why the decode path was not reached, or may not have been; empty where each position took one token."""
+        most = [chain.recomputed for side in (self.mine, self.base) for chain in side.of(Path.DECODE)]
+        again = max((n for n in most if n is not None), default=0)
+        if again > 1:
+            return f"decode path not reached: {again} tokens were evaluated anew"
+        return "decode path not shown: the log does not tell how many tokens were evaluated" if None in most else ""
 
 
 def _compared(plan: CellPlan, model: str, sides: _Sides, known: Mapping[Path, Sequence[KnownFloor]]) -> Check:
     seen, text = sides.seen(Path.PROMPT), sides.seen(Path.PROMPT, first=1)
     floor, basis = rules.widened(sides.floor(Path.PROMPT), known[Path.PROMPT])
-    verdicts = [_said(seen, floor, basis)]
+    verdicts = [_said(seen, floor, basis, sides.weights)]
     decode = decode_floor = None
     if sides.mine.of(Path.DECODE):
-        again = sides.recomputed()
-        if again:
-            verdicts.append((OutputVerdict.UNKNOWN, f"decode path not reached: {again} tokens were evaluated anew"))
+        missed = sides.missed()
+        if missed:
+            verdicts.append((OutputVerdict.UNKNOWN, missed))
         else:
             decode = sides.seen(Path.DECODE)
             decode_floor, basis = rules.widened(sides.floor(Path.DECODE), known[Path.DECODE])
-            verdict, why = _said(decode, decode_floor, basis)
+            verdict, why = _said(decode, decode_floor, basis, sides.weights)
             verdicts.append((verdict, f"one token at a time: {why}"))
     if text is not None:
         verdicts.append(divergence.perplexity(text))
@@ -246,8 +252,8 @@ def _compared(plan: CellPlan, model: str, sides: _Sides, known: Mapping[Path, Se
     return Check(plan.id, sides.mine.trial, model, worst, why, seen, floor, decode, decode_floor, text)
 
 
-def _said(seen: Divergence | None, floor: Divergence | None, basis: str) -> tuple[OutputVerdict, str]:
-    verdict, why = divergence.verdict(seen, floor)
+def _said(seen: Divergence | None, floor: Divergence | None, basis: str, weights: str) -> tuple[OutputVerdict, str]:
+    verdict, why = divergence.verdict(seen, floor, weights)
     return verdict, f"{why} (floor of the {basis})" if basis and verdict is not OutputVerdict.SAME else why
 
 

@@ -96,7 +96,7 @@ def of_check(
     found = []
     for path, seen in ((Path.PROMPT, check.seen), (Path.DECODE, check.decode)):
         if seen is not None and math.isfinite(seen.kl_mean):
-            verdict, _ = divergence.verdict(seen, own.get(path))
+            verdict, _ = divergence.verdict(seen, own.get(path), what.quantisation)
             fine = floors.trusted(pair, what.quantisation, verdict)
             found.append(
                 KnownFloor(

@@ -43,7 +43,7 @@ def chains(store: Store, read: reading.Reading) -> tuple[Chain, ...]:
     record = read.record
     timings = read.facts.timings if isinstance(read.facts, ServerFacts) else ()
     exchanges = record.exchanges
-    shown = [t.prompt_tokens for t in timings] if len(timings) == len(exchanges) else [None] * len(exchanges)
+    shown = _evaluated([t.prompt_tokens for t in timings], len(exchanges), record.unkept)
     found: list[list[_Position]] = []
     for exchange, evaluated in zip(exchanges, shown, strict=True):
         position = _position(store, record, exchange, evaluated)
@@ -54,6 +54,14 @@ def chains(store: Store, read: reading.Reading) -> tuple[Chain, ...]:
         else:
             found.append([position])
     return tuple(_chain(part) for part in found)
+
+
+def _evaluated(timings: list[int | None], kept: int, unkept: int) -> list[int | None]:
+    """How many tokens each kept request had evaluated; None for each where the log has not one timing for every
+    request. Of a trial with unkept answers the first half and the last half were kept."""
+    if len(timings) != kept + unkept:
+        return [None] * kept
+    return [*timings[: kept // 2], *timings[kept // 2 + unkept :]]
 
 
 def _goes_on(last: _Position, this: _Position) -> bool:

@@ -7,11 +7,9 @@ import platform
 from pathlib import Path
 
 from stillruns.collect import host_cpu
+from stillruns.collect.kernel import MODULES
 from stillruns.model.absence import Absence
 from stillruns.normalise import host_cpu as facts
-
-MODULES = ("amdgpu", "nvidia", "i915", "xe", "nouveau", "radeon")
-"""Kernel drivers of GPUs."""
 
 
 def describe() -> dict[str, object]:

@@ -50,14 +50,13 @@ def models(trials: Sequence[LogTrial]) -> dict[str, tuple[ObservedCell, ...]]:
 def _factors(request: StudyRequest) -> dict[str, str | None]:
     told = dict(request.told)
     version = request.version
-    span = version.low if version.low == version.high else f"{version.low} to {version.high}"
     layers = request.layers
     return {
         "backend": None if request.side is Backend.UNKNOWN else request.side.value,
         "layers": None if layers is None else str(layers),
         "model": _JOIN.sub(r"\1", observing.family(request.model)),
         "runtime": told.get("runtime"),
-        "version": span if version.low and not _NAMELESS.fullmatch(version.low) else None,
+        "version": version.text if version.low and not _NAMELESS.fullmatch(version.low) else None,
         "engine": request.engine or None,
         "quantisation": told.get("quantisation"),
         "architecture": told.get("architecture"),

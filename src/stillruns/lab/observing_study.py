@@ -16,7 +16,7 @@ from stillruns.judge import drivers
 from stillruns.lab import observing_logs, studying
 from stillruns.lab.observing_logs import LogTrial
 from stillruns.model.backend import Backend, Runtime
-from stillruns.model.evidence import Ref, parse_ref
+from stillruns.model.evidence import Ref, line_of, parse_ref
 from stillruns.model.observed import Circumstances, ObservedCell, ObservedTrial
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.server_log import LogDevice, Runner
@@ -93,7 +93,7 @@ def _loads(store: Store, run: str) -> tuple[dict[Ref, _Load], bytes]:
         for runner in server.runners:
             listed = [d for d in server.devices if d.backend is not Backend.CPU]
             device = next((d for d in listed if d.name == runner.device), listed[0] if listed else None)
-            start, after = parse_ref(runner.started)[1] or 0, None
+            start, after = line_of(runner.started), None
             for line, name in types:
                 if line > start:
                     after = name
@@ -127,15 +127,13 @@ def _cell(group: Sequence[tuple[StudyRequest, str, int, _Load]]) -> ObservedCell
 
 
 def _factors(first: StudyRequest, layers: str, loads: Sequence[_Load]) -> dict[str, str | None]:
-    version = first.version
-    range_ = version.low if version.low == version.high else f"{version.low} to {version.high}"
-    engines = [load.runner.engine for load in loads if load.runner]
+    engines = [load.runner.engine or None for load in loads if load.runner]
     factors: dict[str, str | None] = {
         "backend": None if first.side is Backend.UNKNOWN else first.side.value,
         "layers": layers,
         "model": first.model,
         "runtime": Runtime.OLLAMA.value,
-        "version": range_ if version.low else None,
+        "version": first.version.text or None,
         "engine": _agreed(engines),
         "quantisation": _agreed([load.file_type for load in loads]),
         "device": _agreed([load.device.description if load.device else None for load in loads]),

@@ -148,9 +148,10 @@ def _said(result: OnceResult, facts: ServerFacts | Absence) -> tuple[str, str]:
     if isinstance(facts, Absence) or result.outcome.kind in (OutcomeKind.OK, OutcomeKind.INTERRUPTED):
         return "", ""
     telling = next((t.pattern for t in facts.troubles if t.ref == result.outcome.key_line), None)
-    return incident_words.said(
-        next((p for p in load.patterns() if p.id == telling), None), killed=False, traced=False
-    )
+    pattern = next((p for p in load.patterns() if p.id == telling), None)
+    targets = {device.target for device in facts.devices if device.target}
+    only = targets.pop() if len(targets) == 1 else None
+    return incident_words.said(pattern, killed=False, traced=False, target=only)
 
 
 def _ask(command: UserCommand, tell: Tell) -> Ask | None:

@@ -18,6 +18,7 @@ from stillruns.lab import device_init
 from stillruns.lab.machine import Asked, named_runtimes, read_machine
 from stillruns.lab.probing import LiveCommands
 from stillruns.lab.snapshot import Answers, Recording, save
+from stillruns.normalise.environment import pairs
 from stillruns.redact.environment import redact_environment
 from stillruns.redact.redactor import KEY_BYTES, Redactor
 from stillruns.redact.text import redact
@@ -153,6 +154,5 @@ def _accounts(data: bytes, redactor: Redactor, people: tuple[str, ...]) -> bytes
 
 def _environ(data: bytes, redactor: Redactor) -> bytes:
     words = data.decode("utf-8", "surrogateescape").split("\0")
-    variables = {word.partition("=")[0]: word.partition("=")[2] for word in words if "=" in word}
-    kept = redact_environment(variables, redactor).kept
+    kept = redact_environment(pairs(words), redactor).kept
     return "\0".join(f"{name}={value}" for name, value in kept.items()).encode("utf-8", "surrogateescape")

@@ -13,7 +13,7 @@ from stillruns.judge import incident, log_trials
 from stillruns.lab import autopsy
 from stillruns.model.autopsy import Incident
 from stillruns.model.backend import Runtime
-from stillruns.model.evidence import Ref, parse_ref
+from stillruns.model.evidence import Ref, line_of
 from stillruns.model.server_facts import Timing
 from stillruns.model.server_log import ServerLog
 from stillruns.model.worklog import StudyRequest
@@ -67,7 +67,7 @@ def trials(name: str, data: bytes, source: str) -> tuple[StudyRequest, ...]:
 
 def _told(known: Sequence[ServerLog], data: bytes) -> dict[Ref, dict[str, str]]:
     values = told.read(data)
-    starts = {runner.started: parse_ref(runner.started)[1] or 0 for server in known for runner in server.runners}
+    starts = {runner.started: line_of(runner.started) for server in known for runner in server.runners}
     if len({server.name for server in known}) > 1:
         return {}  # lines of several processes stand among each other: whose a value is cannot be told
     loads = tuple(starts.values())

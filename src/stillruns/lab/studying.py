@@ -241,7 +241,7 @@ def _deaths(servers: tuple[ServerLog, ...]) -> dict[Ref, Death]:
                 continue
             judged = next((i for i in incidents if i.server == server.id and i.request == ending.request), None)
             if judged is not None:
-                runner = next((r for r in server.runners if r.id == ending.runner), None)
+                runner = server.runner(ending.runner)
                 found[ending.ref] = Death(
                     ref=ending.ref,
                     signal=judged.signal,

@@ -50,3 +50,10 @@ def backend_of_device(name: str) -> Backend:
         if name.startswith(prefix):
             return backend
     return Backend.UNKNOWN
+
+
+def on_host(buffer: str) -> bool:
+    """Whether a ggml buffer of this name lies in the host's memory: `CPU`, `CPU_Mapped`, and a device's pinned
+    `Vulkan_Host`. `MTL0_Mapped` is a model file mapped into the device (llama.cpp,
+    ggml/src/ggml-metal/ggml-metal.cpp:462 at b11434)."""
+    return backend_of_device(buffer) is Backend.CPU or buffer.endswith("Host")

@@ -16,6 +16,11 @@ def line_ref(source: str, line: int) -> Ref:
     return f"{source}:L{line}"
 
 
+def line_of(ref: Ref) -> int:
+    """`line_of("s0:L12") == 12`; a byte range has no line: 0."""
+    return int(ref.rpartition("L")[2]) if "L" in ref else 0
+
+
 def parse_ref(ref: Ref) -> tuple[str, int | None, int | None, int | None]:
     """(source id, line, offset, length); raises ValueError on anything else than a ref."""
     found = _REF.match(ref)

@@ -39,3 +39,8 @@ class Outcome:
     key_line: Ref | None = None
     key_text: str = ""
     refs: tuple[Ref, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The manner, or else the kind and the phase: `crash in prompt`."""
+        return self.detail or f"{self.kind.value} in {self.phase.value}"

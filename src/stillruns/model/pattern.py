@@ -27,10 +27,20 @@ class GrammarRule(msgspec.Struct, frozen=True):
     source: str
 
 
+class TargetAdvice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to try first where a pattern explains a failure on one of these targets (without features): `text` is a
+    plain sentence, `source` says where its facts were read."""
+
+    targets: tuple[str, ...]
+    text: str
+    source: str
+
+
 class CrashPattern(msgspec.Struct, frozen=True):
     """A line that explains a failure. Higher `rank` explains more; `origin` is `real` or `composed` (a pattern whose
-    only golden log was composed never says `high`). `explanation` and `next_step` are plain sentences. `phase` is
-    what the line tells by itself; `phase_alone` is the phase where no line before it told one."""
+    only golden log was composed never says `high`). `explanation` and `next_step` are plain sentences, `next_for`
+    what fits a target better than `next_step`. `phase` is what the line tells by itself; `phase_alone` is the phase
+    where no line before it told one."""
 
     id: str
     regex: str
@@ -46,7 +56,13 @@ class CrashPattern(msgspec.Struct, frozen=True):
     workarounds: tuple[str, ...] = ()
     harmless_when: str = ""
     phase_alone: Phase = Phase.UNKNOWN
+    next_for: tuple[TargetAdvice, ...] = ()
 
     def place(self, current: Phase) -> Phase:
         """The phase of a line that it explains; `current` is what the lines before it told."""
         return self.phase or (self.phase_alone if current is Phase.UNKNOWN else current)
+
+    def advice(self, target: str | None) -> str:
+        """What to try next on a target as a log prints it (`gfx906:sramecc+:xnack-`); None is an unknown one."""
+        bare = (target or "").split(":", 1)[0]
+        return next((advice.text for advice in self.next_for if bare in advice.targets), self.next_step)

@@ -41,6 +41,11 @@ class VersionRange(msgspec.Struct, frozen=True):
     high: str | None = None
     how: str = ""
 
+    @property
+    def text(self) -> str:
+        """`0.17.4`, or the range that is left (`0.17.1 to 0.17.4`); empty where nothing tells."""
+        return self.low or "" if self.low == self.high else f"{self.low} to {self.high}"
+
 
 class LoadedBackend(msgspec.Struct, frozen=True):
     """A backend library that the process says it loaded."""
@@ -213,3 +218,7 @@ class ServerLog(msgspec.Struct, frozen=True):
     pids: tuple[int, ...] = ()
     lines: int = 0
     texts: tuple[tuple[Ref, str], ...] = ()
+
+    def runner(self, id: str | None) -> Runner | None:
+        """Its runner of this id; None where the log shows none."""
+        return next((runner for runner in self.runners if runner.id == id), None)

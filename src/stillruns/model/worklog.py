@@ -16,7 +16,7 @@ from stillruns.model.evidence import Ref
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.phase import Phase
 from stillruns.model.rate import Rate
-from stillruns.model.server_log import Layers, VersionRange
+from stillruns.model.server_log import Layers, LogRequest, Runner, ServerLog, VersionRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +140,31 @@ class StudyRequest:
     """False for a log that came alone: `record` is what the log itself shows, and nobody else counted."""
     told: tuple[tuple[str, str], ...] = ()
     """Of a log that came alone: further factors of its condition by name, as its lines tell them."""
+
+    @classmethod
+    def shown(
+        cls, run: str, record: ClientRecord, model: str, server: ServerLog, request: LogRequest, runner: Runner | None
+    ) -> StudyRequest:
+        """With what the server's lines show of it; `runner` is the load that served it, if they show one. Whether its
+        condition was applied, and how it ended, is left to be judged."""
+        return cls(
+            run=run,
+            record=record,
+            model=model,
+            label="",
+            server=server.name,
+            version=server.version,
+            backend=runner.backend if runner else Backend.UNKNOWN,
+            engine=runner.engine if runner else "",
+            reused=request.reused,
+            logged=request.requested_layers,
+            applied_layers=request.applied_layers,
+            total_layers=request.total_layers,
+            device_bus=dict(runner.settings).get("device_bus", "") if runner else "",
+            runner_ref=runner.started if runner else None,
+            access_ref=request.last,
+            refs=request.refs,
+        )
 
     @property
     def layers(self) -> Layers:

@@ -7,25 +7,24 @@ import re
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.card import CardState, Temperature
 from stillruns.model.raw import Cite, Collected, RawFile
-
-_FOLDER = "/sys/bus/pci/devices/"
+from stillruns.normalise.sysfs import DEVICES, addresses, integer
 
 
 def parse(raw: Collected) -> dict[str, CardState] | Absence:
     """State by PCI address; an absence when no card of this driver was read."""
-    addresses = sorted({f.path[len(_FOLDER) :].split("/")[0] for f in raw.files if f.path.startswith(_FOLDER)})
-    if not addresses:
+    found = addresses(raw)
+    if not found:
         return Absence(AbsenceReason.NOT_INSTALLED, "the amdgpu driver holds no card")
-    return {address: _state(raw, address) for address in addresses}
+    return {address: _state(raw, address) for address in found}
 
 
 def _state(raw: Collected, address: str) -> CardState:
-    base = _FOLDER + address
+    base = DEVICES + address
     if raw.text(f"{base}/power/runtime_status") == "suspended":
         return CardState(address, asleep=True)
 
     def number(name: str) -> int | None:
-        return _int(raw.text(f"{base}/{name}"))
+        return integer(raw.text(f"{base}/{name}"))
 
     sensors = _sensors(raw, base)
     return CardState(
@@ -42,7 +41,7 @@ def _state(raw: Collected, address: str) -> CardState:
         power_cap=_scaled(sensors, "power1_cap", 1e6),
         power_cap_default=_scaled(sensors, "power1_cap_default", 1e6),
         temperatures=_temperatures(sensors),
-        fan_rpm=_int(sensors["fan1_input"].text) if "fan1_input" in sensors else None,
+        fan_rpm=integer(sensors["fan1_input"].text) if "fan1_input" in sensors else None,
         replays=number("pcie_replay_count"),
         errors=_errors(raw, base),
         metrics=file.data or b"" if (file := raw.file(f"{base}/gpu_metrics")) else b"",
@@ -109,9 +108,5 @@ def _clock(text: str | None) -> tuple[int, int] | None:
 
 
 def _scaled(sensors: dict[str, RawFile], name: str, unit: float) -> float | None:
-    value = _int(sensors[name].text) if name in sensors else None
+    value = integer(sensors[name].text) if name in sensors else None
     return None if value is None else value / unit
-
-
-def _int(text: str | None) -> int | None:
-    return int(text) if text and re.fullmatch(r"-?\d{1,20}", text.strip()) else None

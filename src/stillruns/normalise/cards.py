@@ -11,6 +11,7 @@ from stillruns.model.gate_tables import GateTables
 from stillruns.model.machine import Kfd, Nvidia
 from stillruns.model.raw import Cite
 from stillruns.model.target import TargetId, from_kfd
+from stillruns.normalise.sysfs import DEVICES
 
 _AMD, _NVIDIA, _INTEL = 0x1002, 0x10DE, 0x8086
 
@@ -72,7 +73,7 @@ def _card(
     cite = node.cite if node else pci.cites.get("device") if pci else None
     return Card(
         address, name or f"{maker} GPU {pci_id}", vendor, target, told_by, integrated, pci, node, drm, state,
-        cite or Cite(f"/sys/bus/pci/devices/{address}"),
+        cite or Cite(f"{DEVICES}{address}"),
     )  # fmt: skip
 
 

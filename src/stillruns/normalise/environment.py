@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.machine import Environment
@@ -93,12 +94,17 @@ def _unit(file: RawFile) -> Environment:
     return Environment(f"unit {name} ({file.path})", True, listed(variables), shown, user, unit=name, program=program)
 
 
+def pairs(words: Iterable[str]) -> dict[str, str]:
+    """`NAME=value` words by name; of two, the last. Other words are left out."""
+    return {word.partition("=")[0]: word.partition("=")[2] for word in words if "=" in word}
+
+
 def _words(text: str) -> dict[str, str]:
     try:
         words = shlex.split(text)
     except ValueError:
         words = text.split()
-    return {word.partition("=")[0]: word.partition("=")[2] for word in words if "=" in word}
+    return pairs(words)
 
 
 def _assignments(text: str) -> dict[str, str]:
@@ -111,4 +117,4 @@ def _assignments(text: str) -> dict[str, str]:
 
 def _environ(data: bytes) -> dict[str, str]:
     parts = data.decode("utf-8", "replace").split("\0")
-    return listed({part.partition("=")[0]: part.partition("=")[2] for part in parts if "=" in part})
+    return listed(pairs(parts))

@@ -7,8 +7,8 @@ import re
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.card import Link, PciDevice
 from stillruns.model.raw import Cite, Collected
+from stillruns.normalise.sysfs import DEVICES, addresses, integer
 
-_FOLDER = "/sys/bus/pci/devices/"
 _BRIDGE = re.compile(r"(?:.*/)?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/(\w+)\Z")
 _LINK_FILES = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
 
@@ -17,13 +17,12 @@ def parse(raw: Collected) -> tuple[PciDevice, ...] | Absence:
     """Every GPU that the bus shows, by address; an absence when the bus was not readable."""
     if not raw.files:
         return Absence(AbsenceReason.NOT_COLLECTED, "the PCI bus shows no GPU, or /sys/bus/pci was not readable")
-    addresses = sorted({f.path[len(_FOLDER) :].split("/")[0] for f in raw.files if f.path.startswith(_FOLDER)})
-    found = (_device(raw, address) for address in addresses)
+    found = (_device(raw, address) for address in addresses(raw))
     return tuple(device for device in found if device is not None)
 
 
 def _device(raw: Collected, address: str) -> PciDevice | None:
-    base = _FOLDER + address
+    base = DEVICES + address
     vendor, device = _hex(raw.text(f"{base}/vendor")), _hex(raw.text(f"{base}/device"))
     if vendor is None or device is None:
         return None
@@ -69,7 +68,7 @@ def _last(raw: Collected, path: str) -> str:
 
 
 def _numa(text: str | None) -> int | None:
-    number = _int(text)
+    number = integer(text)
     return None if number is None or number < 0 else number
 
 
@@ -77,7 +76,7 @@ def _link(raw: Collected, base: str) -> Link | None:
     texts = [raw.text(f"{base}/{name}") for name in _LINK_FILES]
     if all(text is None for text in texts):
         return None
-    return Link(_speed(texts[0]), _int(texts[1]), _speed(texts[2]), _int(texts[3]))
+    return Link(_speed(texts[0]), integer(texts[1]), _speed(texts[2]), integer(texts[3]))
 
 
 def _upstream(raw: Collected, address: str) -> tuple[tuple[str, Link], ...]:
@@ -85,8 +84,8 @@ def _upstream(raw: Collected, address: str) -> tuple[tuple[str, Link], ...]:
     found: dict[str, Link] = {}
     inside = False
     for file in raw.files:
-        if file.path.startswith(_FOLDER):
-            inside = file.path.startswith(f"{_FOLDER}{address}/")
+        if file.path.startswith(DEVICES):
+            inside = file.path.startswith(f"{DEVICES}{address}/")
         elif inside:
             match = _BRIDGE.match(file.path)
             if match and match[1] not in found:
@@ -115,7 +114,3 @@ def _speed(text: str | None) -> float | None:
 
 def _hex(text: str | None) -> int | None:
     return int(text, 16) if text and re.fullmatch(r"0x[0-9a-fA-F]{1,16}", text.strip()) else None
-
-
-def _int(text: str | None) -> int | None:
-    return int(text) if text and re.fullmatch(r"-?\d{1,18}", text.strip()) else None

@@ -13,12 +13,15 @@ def features(line: str) -> dict[str, str]:
 
     Features of the CPU backend keep their bare names, in the older lists (`AVX = 1 | AVX2 = 1`, no backend named)
     too; those of other backends get theirs in front. What stands before the first feature (`n_threads = 2 / 4`) is
-    left out. Empty for a line of another form.
+    left out; where nothing does (`system_info: CUDA : ARCHS = 610`, llama-box), nothing is. Empty for a line of
+    another form.
     """
     found: dict[str, str] = {}
     line = line.replace('system_info="', "|", 1)  # the server's own form of early 2024
     backend = "CPU"
-    for segment in line.split("|")[1:]:
+    head, *segments = line.split("|")
+    first = head.partition("system_info: ")[2]
+    for segment in [first, *segments] if " : " in first else segments:
         name, colon, rest = segment.partition(" : ")
         if colon:
             backend, segment = name.strip(), rest

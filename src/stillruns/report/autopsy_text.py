@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
-
 from stillruns.model.autopsy import Autopsy, Incident
 from stillruns.model.server_log import Layers, LogRequest, Runner, ServerLog
-from stillruns.report.columns import columns, visible
+from stillruns.report.columns import columns, visible, wrapped
 
 MAX_REQUESTS = 40
 MAX_SOURCES = 12
 MAX_EVIDENCE = 8
-_WIDTH = 110
 
 
 _NONE = "No incident: no line of a death, an error or a fallback was found."
@@ -73,7 +70,7 @@ def _refs(refs: tuple[str, ...]) -> str:
 
 
 def _wrap(line: str, indent: int) -> str:
-    return textwrap.fill(line, _WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(wrapped(line, later=" " * indent))
 
 
 def _incident(number: int, incident: Incident) -> str:
@@ -125,9 +122,7 @@ def _layers(asked: Layers, got: int | None, total: int | None) -> str:
 
 
 def _server(server: ServerLog) -> str:
-    version = server.version.low or "unknown"
-    if server.version.high and server.version.high != server.version.low:
-        version = f"{server.version.low} to {server.version.high}"
+    version = server.version.text or "unknown"
     how = f" (by {server.version.how})" if server.version.how and server.version.how != "line" else ""
     name = f" {server.name}" if server.name else ""
     program = f", {server.program}" if server.program else ""
@@ -145,8 +140,9 @@ def _server(server: ServerLog) -> str:
         lines.append(f"  device {name}: {device.description}{target}{memory}{driver}  [{device.ref}]")
     for runner in server.runners[:20]:
         on = ", ".join(b.value for b in runner.backends) or runner.backend.value
+        engine = f"({runner.engine}) " if runner.engine else ""
         lines.append(
-            f"  runner {runner.id} ({runner.engine}) on {on}: "
+            f"  runner {runner.id} {engine}on {on}: "
             f"{_layers(runner.requested_layers, runner.applied_layers, runner.total_layers)}{_partly(runner)}"
             + "".join(f", {key} {value}" for key, value in runner.settings)
             + f"  [{runner.started}]"

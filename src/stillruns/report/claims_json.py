@@ -10,7 +10,7 @@ import msgspec
 from stillruns.model.claim import Claim
 from stillruns.model.worklog import Finding
 from stillruns.report.claims_text import scope
-from stillruns.report.numbers import rounded
+from stillruns.report.numbers import precise, rounded
 
 
 def document(claims: Sequence[tuple[str, Claim]], findings: Sequence[tuple[str, Finding]] = ()) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def document(claims: Sequence[tuple[str, Claim]], findings: Sequence[tuple[str, 
 def entry(claim: Claim) -> dict[str, Any]:
     """One claim."""
     body: dict[str, Any] = msgspec.to_builtins(claim)
-    tests = [{k: _digits(v) for k, v in test.items()} for test in body.pop("tests")]
+    tests = [precise(test) for test in body.pop("tests")]
     contrasts = body.pop("contrasts")
     body["warnings"] = [*body["warnings"], *body.pop("shared")]
     body["driver"] = claim.driver or None
@@ -46,8 +46,3 @@ def entry(claim: Claim) -> dict[str, Any]:
     )
     assert isinstance(clean, dict)
     return {**clean, "tests": tests, "contrasts": contrasts}
-
-
-def _digits(value: object) -> object:
-    """Six significant digits: six decimals would make a small p zero."""
-    return float(f"{value:.6g}") if isinstance(value, float) else value

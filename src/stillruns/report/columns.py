@@ -1,9 +1,23 @@
-"""Plain text columns: as wide as their widest entry, no colour, fit to paste into a report."""
+"""Plain text in columns and in lines of bounded width: no colour, fit to paste into a report."""
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 from collections.abc import Sequence
+
+WIDTH = 110
+"""Characters of a line."""
+
+
+def wrapped(text: str, first: str = "", later: str | None = None, width: int = WIDTH) -> list[str]:
+    """Lines of at most `width` characters, the first after `first`, the others after `later` (two spaces more than
+    `first` where it is not given); no word is broken, so that names and commands can be copied."""
+    lines = textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=first + "  " if later is None else later,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+    return [visible(line) for line in lines]
 
 
 def columns(rows: Sequence[Sequence[str]], gap: int = 2) -> list[str]:
@@ -31,5 +45,10 @@ def width(text: str) -> int:
 
 
 def visible(text: str) -> str:
-    """Control and bidirectional characters as escapes; everything else as it is."""
-    return "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in text)
+    """What a terminal would act on or not show (control characters, bidirectional marks, newlines) as escapes;
+    everything else as it is.
+
+    The last door before a person, for texts of any origin. An excerpt of a log, which is kept and must be the same
+    with every Python, is made visible when it is read, by a table of its own (`normalise.logs.reader`).
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

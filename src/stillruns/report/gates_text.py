@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 from stillruns.model.gate import Gate, GateMatrix, GatePath, GateStatus, Layer
-from stillruns.report.columns import columns, visible
+from stillruns.report.columns import WIDTH, columns, visible, wrapped
 
-WIDTH = 110
 NARROWEST = 60
 _MARK = {
     GateStatus.ALLOW: "allow",
@@ -31,17 +29,17 @@ def text(matrix: GateMatrix, *, evidence: bool = False, width: int = WIDTH) -> s
         lines += ["", "why was my GPU skipped?"]
         for card in matrix.cards:
             where = " ".join(filter(None, (card.device, card.target if card.target != "none" else "")))
-            lines += _wrapped(f"{where} ({card.name}): {card.text}", "  ", width)
+            lines += wrapped(f"{where} ({card.name}): {card.text}", "  ", width=width)
     if matrix.advice:
         lines += ["", "advice, the likeliest first"]
         for advice in matrix.advice:
             ids = f" [{', '.join(advice.workarounds)}]" if advice.workarounds else ""
             line = f"{advice.rank}. {advice.text} ({advice.path}, {advice.gate.value}){ids}"
-            lines += _wrapped(line, "  ", width)
+            lines += wrapped(line, "  ", width=width)
         if any(advice.workarounds for advice in matrix.advice):
             lines.append("  (what an id in brackets means: stillruns workarounds ID)")
     for note in matrix.notes:
-        lines += _wrapped(f"note: {note}", "", width)
+        lines += wrapped(f"note: {note}", "", width=width)
     return "\n".join(lines) + "\n"
 
 
@@ -97,7 +95,7 @@ def _reasons(matrix: GateMatrix, evidence: bool, width: int) -> list[str]:
                 said.setdefault((gate.status, gate.reason), []).append(gate)
         for (status, reason), gates in said.items():
             who = ", ".join(_who(gates, everywhere))
-            lines += _wrapped(f"{layer.value} [{who}] {_MARK[status]}: {reason}", "", width)
+            lines += wrapped(f"{layer.value} [{who}] {_MARK[status]}: {reason}", "", width=width)
             if evidence:
                 lines += _evidence(gates)
     return lines
@@ -130,11 +128,4 @@ def _evidence(gates: Sequence[Gate]) -> list[str]:
 def _paths(paths: Sequence[GatePath], width: int) -> list[str]:
     lines = columns([[_column(path), path.status.value, path.reason] for path in paths])
     indent = " " * (len(columns([[_column(path), path.status.value, "|"] for path in paths])[0]) - 1) if paths else ""
-    return [part for line in lines for part in _wrapped(line, "  ", width, "  " + indent)]
-
-
-def _wrapped(line: str, indent: str, width: int, later: str | None = None) -> list[str]:
-    return textwrap.wrap(
-        visible(line), width, initial_indent=indent, subsequent_indent=indent + "  " if later is None else later,
-        break_long_words=False, break_on_hyphens=False, drop_whitespace=True, fix_sentence_endings=False,
-    )  # fmt: skip
+    return [part for line in lines for part in wrapped(line, "  ", "  " + indent, width)]

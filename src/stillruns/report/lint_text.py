@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from stillruns.model.lint import LintItem, LintResult
-
-WIDTH = 110
+from stillruns.report.columns import visible, wrapped
 
 
 def text(results: Sequence[LintResult], *, everything: bool = False) -> str:
@@ -19,8 +18,8 @@ def text(results: Sequence[LintResult], *, everything: bool = False) -> str:
 
 
 def _result(result: LintResult, everything: bool) -> list[str]:
-    lines = [f"{result.recipe} ({result.form})"]
-    lines += [f"  against {a.name}: {a.how}{f' [{a.version}]' if a.version else ''}" for a in result.against]
+    lines = [visible(f"{result.recipe} ({result.form})")]
+    lines += [visible(f"  against {a.name}: {a.how}{f' [{a.version}]' if a.version else ''}") for a in result.against]
     bad = [item for item in result.items if not item.good]
     fine = [item for item in result.items if item.good]
     for item in bad:
@@ -32,28 +31,30 @@ def _result(result: LintResult, everything: bool) -> list[str]:
                 lines += _item(item)
         else:
             shown = ", ".join(dict.fromkeys(_named(item) for item in fine))
-            lines += _wrapped(f"read as written ({len(fine)}): {shown}", "", "  ")
-    lines += ["", *[f"note: {clean(note)}" for note in result.notes]]
+            lines += wrapped(f"read as written ({len(fine)}): {shown}", "", "  ")
+    lines += ["", *[f"note: {visible(note)}" for note in result.notes]]
     counts = Counter(item.verdict.value for item in result.items)
     lines.append("; ".join(f"{count} {name}" for name, count in counts.most_common()) or "nothing to judge was found")
     if result.corrected is not None:
         lines += ["", "changes:"]
         for edit in result.edits:
-            after = clean(edit.after) or "(nothing)"
-            lines += _wrapped(f"line {edit.line}: {clean(edit.before)} -> {after}: {clean(edit.why)}", "  ", "      ")
+            after = visible(edit.after) or "(nothing)"
+            lines += wrapped(
+                f"line {edit.line}: {visible(edit.before)} -> {after}: {visible(edit.why)}", "  ", "      "
+            )
         lines += ["", "corrected:", "", result.corrected.rstrip("\n")]
         if result.still_open:
             lines += [
                 "",
                 "left to you:",
-                *[row for text in result.still_open for row in _wrapped(clean(text), "  ", "      ")],
+                *[row for text in result.still_open for row in wrapped(visible(text), "  ", "      ")],
             ]
     lines.append("")
     return lines
 
 
 def _named(item: LintItem) -> str:
-    return clean(
+    return visible(
         item.name if item.value is None else f"{item.name}={item.value}" if item.kind == "env" else item.name
     )
 
@@ -63,7 +64,7 @@ def _item(item: LintItem) -> list[str]:
     head = f"{item.said}: {item.name}{value}: {item.verdict.value}"
     if item.value_verdict is not None:
         head += f"; value: {item.value_verdict.value}"
-    lines = [clean(head)]
+    lines = [visible(head)]
     for label, content in (
         ("why", item.why),
         ("does", item.effect),
@@ -74,28 +75,11 @@ def _item(item: LintItem) -> list[str]:
         ("use", item.use or ""),
     ):
         if content:
-            lines += _wrapped(f"{label}: {clean(content)}", "    ", "      ")
+            lines += wrapped(f"{label}: {visible(content)}", "    ", "      ")
     for cited in item.evidence:
-        source = f" ({clean(cited.source)})" if cited.kind == "catalogue" and cited.source else ""
-        lines += _wrapped(f"at {clean(cited.place)}: {clean(cited.text)}{source}", "    ", "      ")
+        source = f" ({visible(cited.source)})" if cited.kind == "catalogue" and cited.source else ""
+        lines += wrapped(f"at {visible(cited.place)}: {visible(cited.text)}{source}", "    ", "      ")
     return lines
-
-
-def _wrapped(content: str, first: str, following: str) -> list[str]:
-    """Words in lines of at most WIDTH characters; a longer word stands alone."""
-    lines: list[str] = []
-    row = first
-    for word in content.split(" "):
-        if len(row) + len(word) + 1 > WIDTH and row.strip():
-            lines.append(row.rstrip())
-            row = following
-        row += f"{word} "
-    return [*lines, row.rstrip()]
-
-
-def clean(content: str) -> str:
-    """Text from a recipe or a program, made safe for a terminal: control characters are shown, not sent."""
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in content)
 
 
 def exit_is_no(results: Iterable[LintResult]) -> bool:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 
-def significant(value: float) -> str:
-    """Three significant digits, and never an exponent: `0.0123`, `25.4`, `5110`."""
-    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+def precise(values: Mapping[str, object]) -> dict[str, object]:
+    """Floats with six significant digits, where six decimals would make a small p or divergence zero; NaN and
+    infinities become null."""
+    return {key: _precise(value) for key, value in values.items()}
+
+
+def _precise(value: object) -> object:
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
 def rounded(value: object, digits: int = 6) -> object:

@@ -11,8 +11,9 @@ from stillruns.model.applied import Answer
 from stillruns.model.once_result import OnceResult
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.phase import Phase
+from stillruns.model.wording import significant
 from stillruns.report import pasteable
-from stillruns.report.numbers import rounded, significant
+from stillruns.report.numbers import rounded
 
 LINES = 60
 EXCERPTS = 16
@@ -55,7 +56,7 @@ def markdown(result: OnceResult) -> str:
 def headline(result: OnceResult) -> str:
     """`llama-server: SIGSEGV in prompt; gpu_layers asked 99, applied 5/5`."""
     name = result.program or result.argv[0].rsplit("/", 1)[-1]
-    ended = result.outcome.detail or f"{result.outcome.kind.value} in {result.outcome.phase.value}"
+    ended = result.outcome.text
     if result.outcome.kind is OutcomeKind.OK:
         ended = "ran and answered" if result.tokens_per_second is not None else "ended cleanly"
     layers = result.applied.factors.get("gpu_layers")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import msgspec
@@ -14,7 +13,7 @@ from stillruns.model.observed import Circumstances
 from stillruns.model.run_result import RunResult
 from stillruns.model.verdict import TrialVerdict
 from stillruns.report import claims_json
-from stillruns.report.numbers import rounded
+from stillruns.report.numbers import precise, rounded
 
 
 def document(result: RunResult) -> dict[str, Any]:
@@ -46,19 +45,13 @@ def _check(check: Check) -> dict[str, Any]:
     body: dict[str, Any] = msgspec.to_builtins(check)
     for name in ("seen", "floor", "decode", "decode_floor", "text"):
         if body[name] is not None:
-            body[name] = {k: _digits(v) for k, v in body[name].items()}
+            body[name] = precise(body[name])
     return body
 
 
 def _floor(floor: KnownFloor) -> dict[str, Any]:
     body: dict[str, Any] = msgspec.to_builtins(floor)
-    return {**body, "seen": {k: _digits(v) for k, v in body["seen"].items()}}
-
-
-def _digits(value: object) -> object:
-    if not isinstance(value, float):
-        return value
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+    return {**body, "seen": precise(body["seen"])}
 
 
 def _cell(cell: Cell) -> dict[str, Any]:

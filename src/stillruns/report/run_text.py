@@ -9,9 +9,9 @@ from stillruns.model.cell import Cell, Speed
 from stillruns.model.divergence import Path
 from stillruns.model.rate import Rate
 from stillruns.model.run_result import RunResult
+from stillruns.model.wording import significant
 from stillruns.report import claims_text
 from stillruns.report.columns import columns, visible
-from stillruns.report.numbers import significant
 
 HEADINGS = ("backend", "layers", "applied", "pass", "failure rate (95 %)", "tok/s", "output", "note")
 

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 from stillruns.model.backend import Backend
 from stillruns.model.server_log import Layers
 from stillruns.model.worklog import Finding, Study, StudyCell, StudyRequest
-from stillruns.report.columns import columns, visible
+from stillruns.report.columns import columns, visible, wrapped
 from stillruns.report.run_text import rate
 
 HEADINGS = (
@@ -126,19 +125,15 @@ def speed(cell: StudyCell) -> str:
 
 def finding_lines(number: int, finding: Finding) -> list[str]:
     """The sentence, and its places below."""
-    lines = _wrapped(f"{number:2}. {finding.kind}: {visible(finding.text)}.", "    ")
+    lines = wrapped(f"{number:2}. {finding.kind}: {finding.text}.", later="    ", width=WIDTH)
     if finding.places:
         runs: dict[str, list[str]] = {}
         for run, ref in finding.places[:PLACES]:
             runs.setdefault(run, []).append(ref)
-        shown = "; ".join(f"{visible(run)} {' '.join(refs)}" for run, refs in runs.items())
+        shown = "; ".join(f"{run} {' '.join(refs)}" for run, refs in runs.items())
         more = f"; and {len(finding.places) - PLACES} more" if len(finding.places) > PLACES else ""
-        lines += _wrapped(f"    at {shown}{more}", "       ")
+        lines += wrapped(f"    at {shown}{more}", later="       ", width=WIDTH)
     return lines
-
-
-def _wrapped(text: str, indent: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def request_lines(requests: Sequence[StudyRequest]) -> list[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any
 
 from stillruns.model.trace import Row, Stage, Statement, Trace
+from stillruns.report.columns import WIDTH, visible, wrapped
 
 SCHEMA = "stillruns.trace/1"
-WIDTH = 110
 
 
 def document(trace: Trace) -> dict[str, Any]:
@@ -88,7 +87,7 @@ def text(trace: Trace) -> str:
         out += [f"  searched {s}" for s in trace.searched]
         out.append(f"  near spellings: {', '.join(trace.near)}" if trace.near else "  nothing is spelt like it.")
         out += [f"  note: {n}" for n in trace.notes]
-        return "\n".join(out) + "\n"
+        return "\n".join(visible(line) for line in out) + "\n"
     out.append(f"{trace.option} in " + ", ".join(f"{s.name}@{s.asked or s.rev}" for s in trace.sources))
     out.append("")
     for number, stage in enumerate(trace.stages, 1):
@@ -119,7 +118,7 @@ def text(trace: Trace) -> str:
         "scale: ",
     )
     out += [line for n in trace.notes for line in _wrapped(n, "note: ")]
-    return "\n".join(out) + "\n"
+    return "\n".join(visible(line) for line in out) + "\n"
 
 
 def _folded(trace: Trace) -> str:
@@ -138,9 +137,7 @@ def _statement(title: str, statement: Statement) -> list[str]:
 
 
 def _wrapped(sentence: str, lead: str) -> list[str]:
-    return textwrap.wrap(
-        sentence, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead), break_long_words=False
-    ) or [lead]
+    return wrapped(sentence, lead, " " * len(lead)) or [lead]
 
 
 def _key(stage: Stage) -> tuple[str, str, str, str]:
@@ -219,4 +216,4 @@ def compare_text(old: Trace, new: Trace) -> str:
     before = {_bare(s.text) for s in old.is_not}
     out += [line for s in new.is_not if _bare(s.text) not in before for line in _statement("now it is not", s)]
     out += [line for s in new.unknown if s not in old.unknown for line in _wrapped(s, "unknown now: ")]
-    return "\n".join(out) + "\n"
+    return "\n".join(visible(line) for line in out) + "\n"

@@ -11,8 +11,8 @@ from stillruns.model.outcome import OutcomeKind
 from stillruns.model.served import Served
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
+from stillruns.model.wording import significant
 from stillruns.report.columns import columns, visible
-from stillruns.report.numbers import significant
 
 SAME = 16
 """Characters up to which a value is printed as asked and as seen even where both are equal."""

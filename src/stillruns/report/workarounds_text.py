@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from stillruns.model.workaround import Workaround
-from stillruns.report.columns import columns, visible
+from stillruns.report.columns import columns, wrapped
 
 
 def listing(entries: Sequence[Workaround]) -> str:
@@ -36,10 +35,7 @@ def _entry(entry: Workaround, width: int) -> str:
         ("source", f"{entry.evidence}: {'; '.join(entry.sources)} (read {entry.read_on})"),
     ):  # fmt: skip
         if text:
-            lines += textwrap.wrap(
-                visible(text), width, initial_indent=f"  {label:7} ", subsequent_indent=" " * 10,
-                break_long_words=False, break_on_hyphens=False,
-            )  # fmt: skip
+            lines += wrapped(text, f"  {label:7} ", " " * 10, width)
     return "\n".join(lines) + "\n"
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import msgspec
 
-from stillruns.errors import StoreDamaged, StoreError
+from stillruns.errors import StoreDamaged
 from stillruns.model.absence import Absence
 from stillruns.model.process import CoreNotes, CoreResult
 from stillruns.model.trial import TrialRecord
@@ -36,18 +35,6 @@ def _mirror() -> type[msgspec.Struct]:
 
 
 _FIELDS = _mirror()
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A trial that was started and has no end. `at` is UTC, ISO 8601; `cell` and `index` as the record says (empty
-    and -1 when it does not). `noted` tells whether a later process has recorded it as `trial_interrupted`."""
-
-    trial: str
-    cell: str
-    index: int
-    at: str
-    noted: bool
 
 
 def encode_trial(record: TrialRecord) -> dict[str, object]:
@@ -91,47 +78,3 @@ def iter_trials(store: Store, run: str) -> Iterator[TrialRecord]:
 def trials(store: Store, run: str) -> tuple[TrialRecord, ...]:
     """All of `iter_trials` at once (about 20 KB of memory a trial)."""
     return tuple(iter_trials(store, run))
-
-
-def interrupted(store: Store, run: str) -> tuple[Started, ...]:
-    """Trials that were started and have no `trial_ended`, in the order of their start.
-
-    Judge them as interrupted only while holding the run (`Store.hold`): else one of them may be running.
-    """
-    open_trials: dict[str, Started] = {}
-    for line in store.lines(run):
-        if line.kind not in ("trial_started", "trial_ended", "trial_interrupted"):
-            continue
-        body = line.decode()
-        if line.kind == "trial_ended":
-            record = body.get("record")
-            trial = record.get("trial") if isinstance(record, dict) else body.get("trial")
-            open_trials.pop(str(trial), None)
-            continue
-        trial = str(body.get("trial", ""))
-        old = open_trials.get(trial)
-        if line.kind == "trial_started":
-            index = body.get("index", -1)
-            cell = str(body.get("cell", ""))
-            open_trials[trial] = Started(trial, cell, index if isinstance(index, int) else -1, line.at, False)
-        elif old:
-            open_trials[trial] = dataclasses.replace(old, noted=True)
-    return tuple(open_trials.values())
-
-
-def run_started(store: Store, run: str) -> dict[str, object]:
-    """The body of the run's first `run_started` record: the spec as it was frozen. StoreError for an unknown run."""
-    for record in store.records(run, "run_started"):
-        return record.body
-    raise StoreError(f"there is no run {run} in {store.path}; `stillruns report` lists the runs.")
-
-
-def find_trial(store: Store, trial: str) -> TrialRecord | None:
-    """The ended trial of that id in any run; None when there is none (it may have been interrupted)."""
-    wanted = trial.encode()
-    for line in store.lines(kind="trial_ended"):
-        if wanted in bytes(line.body):
-            found = _trial(line.record())
-            if found.trial == trial:
-                return found
-    return None

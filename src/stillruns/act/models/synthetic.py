@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from stillruns.act.models import architectures, gguf_writer, weights
 from stillruns.act.models.architectures import Dimensions, Matrix, Vector
+from stillruns.act.runtimes.digests import digest_file
 from stillruns.errors import EnvironmentLacks, SpecError
 
 SCHEME = "synth:"
@@ -141,7 +141,7 @@ def ensure(model: SyntheticModel, folder: Path) -> Path:
         for left in folder.glob(".*.partial"):
             if time.time() - left.stat().st_mtime > STALE_SECONDS:
                 left.unlink(missing_ok=True)
-        if path.exists() and note.exists() and note.read_text().strip() == _digest(path):
+        if path.exists() and note.exists() and note.read_text().strip() == digest_file(path):
             return path
         digest = write(model, path)
         temporary = note.with_name(f".{note.name}.{os.getpid()}.{time.monotonic_ns():x}.partial")
@@ -196,11 +196,3 @@ def _blanked(chunk: bytes, start: int, columns: int, rows: frozenset[int]) -> by
             low, high = max(0, row * columns - start), min(len(chunk), (row + 1) * columns - start)
             out[low:high] = bytes([weights.ZERO]) * (high - low)
     return bytes(out)
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
-    return f"sha256:{digest.hexdigest()}"

@@ -24,8 +24,7 @@ def judge(view: PathView) -> Gate | None:
     """`allow` when a runtime here holds the code, `partial` when only some bundles or runtimes do, else `block`."""
     if view.target is None or view.backend not in (Backend.ROCM, Backend.CUDA):
         return None
-    seen = override.as_runtime_sees(view)
-    return override.told(_judge(seen), seen)
+    return override.judged(view, _judge)
 
 
 def _judge(view: PathView) -> Gate:

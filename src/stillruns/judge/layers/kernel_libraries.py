@@ -29,8 +29,7 @@ def judge(view: PathView) -> Gate | None:
     """`allow` complete, `partial` fallback only or mixed, `block` absent or damaged."""
     if view.target is None or view.backend is not Backend.ROCM:
         return None
-    seen = override.as_runtime_sees(view)
-    return override.told(_judge(seen), seen)
+    return override.judged(view, _judge)
 
 
 def _judge(view: PathView) -> Gate:

@@ -27,8 +27,7 @@ def judge(view: PathView) -> Gate | None:
     """`allow` when everything that is needed is there or not needed, `partial` when only some models would run."""
     if view.target is None or view.backend is not Backend.ROCM:
         return None
-    seen = override.as_runtime_sees(view)
-    return override.told(_judge(seen), seen)
+    return override.judged(view, _judge)
 
 
 def _judge(view: PathView) -> Gate:

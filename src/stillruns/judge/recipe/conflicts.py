@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from stillruns.judge.recipe.ground import Case, Ground, Option, cite_row, fold
-from stillruns.judge.recipe.variables import NOT_JUDGED
+from stillruns.judge.recipe.variables import settings
 from stillruns.model.lint import Citation, LintItem, Reading, ValueReading
 from stillruns.model.recipe import Command, Item, ItemKind, Recipe, Scope
 
@@ -214,9 +214,7 @@ def _vulkan_names(recipe: Recipe, device: Given | None) -> Iterator[LintItem]:
 
 def _set_twice(recipe: Recipe) -> Iterator[LintItem]:
     seen: dict[tuple[str, int, Scope], Item] = {}
-    for item in recipe.items:
-        if item.kind is not ItemKind.ENV or item.name in NOT_JUDGED or item.scope is Scope.BUILD:
-            continue
+    for item in settings(recipe):
         key = (item.name, item.command, item.scope)
         before = seen.get(key)
         differs = before is not None and before.value != item.value
@@ -278,8 +276,8 @@ def _out_of_reach(recipes: Sequence[Recipe]) -> Iterator[LintItem]:
     for recipe in (each for each in recipes if not _handed_on(each, recipes)):
         direct = any(_starts_server(command) for command in recipe.commands)
         clients = [command for command in recipe.commands if command.client]
-        for item in recipe.items:
-            if item.kind is not ItemKind.ENV or item.name in inside | NOT_JUDGED or item.scope is Scope.BUILD:
+        for item in settings(recipe):
+            if item.name in inside:
                 continue
             loose = item.scope is Scope.LOGIN or (item.scope is Scope.SESSION and item.command == -1 and not direct)
             if loose and services:

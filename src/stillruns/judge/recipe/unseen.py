@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stillruns.judge.recipe.conflicts import conflict, said
 from stillruns.judge.recipe.ground import FAMILY, Case, Ground
-from stillruns.judge.recipe.variables import INDEXED, NOT_JUDGED
+from stillruns.judge.recipe.variables import INDEXED, NOT_JUDGED, settings
 from stillruns.model.lint import Citation, LintItem, ValueReading
 from stillruns.model.recipe import Command, Item, ItemKind, Recipe, Scope
 
@@ -42,9 +42,7 @@ def unexported(recipe: Recipe, ground: Ground) -> Iterator[tuple[Item, LintItem]
 
 def taken_away(recipe: Recipe) -> Iterator[LintItem]:
     """A setting that every program behind it is started without."""
-    for item in recipe.items:
-        if item.kind is not ItemKind.ENV or item.name in NOT_JUDGED or item.scope is Scope.BUILD:
-            continue
+    for item in settings(recipe):
         if item.command >= 0:
             command = recipe.commands[item.command]
             reached = [command] if item.how == "before the command" else []

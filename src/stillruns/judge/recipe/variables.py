@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from stillruns.judge.recipe import values
 from stillruns.judge.recipe.ground import (
@@ -21,7 +22,7 @@ from stillruns.judge.recipe.made import known_env, near, verdict
 from stillruns.judge.recipe.reach import View, hits, reaches
 from stillruns.model.lint import Citation, LintItem, Reading, ValueReading
 from stillruns.model.option_row import OptionRow, Reader, Semantics, Status
-from stillruns.model.recipe import Scope
+from stillruns.model.recipe import Item, ItemKind, Recipe, Scope
 
 INDEXED = re.compile(r"HSA_OVERRIDE_GFX_VERSION_(\d+)\Z")
 _INDEXED_ROW = "HSA_OVERRIDE_GFX_VERSION_<N>"
@@ -61,6 +62,14 @@ NOT_JUDGED = frozenset(
     ]
 )
 """Variables of the shell, the loader and the container runtime: real, and none of lint's business."""
+
+
+def settings(recipe: Recipe) -> Iterator[Item]:
+    """The variables that a recipe sets for what it starts; those of an image's build and others' business are left
+    out."""
+    for item in recipe.items:
+        if item.kind is ItemKind.ENV and item.name not in NOT_JUDGED and item.scope is not Scope.BUILD:
+            yield item
 
 
 def judge(case: Case, ground: Ground, programs: tuple[str, ...]) -> LintItem | None:

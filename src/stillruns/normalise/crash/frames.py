@@ -40,8 +40,6 @@ _ANDROID = Expression(
 _SOURCE_NAME = Expression(r"L?(\d{1,3})")
 _FAULTING = Expression(r"^\s{0,8}Faulting module name: (?P<module>[^,]{1,200})")
 _FROM = Expression(r" from (?P<module>\S{1,400})$")
-_AT = Expression(r" at (?P<file>\S{1,400}):\d{1,8}$")
-_KERNEL = Expression(r" in (?P<module>[\w.+-]{1,200})\[")
 
 
 def read(text: str, ref: Ref) -> Frame | None:
@@ -71,12 +69,6 @@ def read(text: str, ref: Ref) -> Frame | None:
         if found and ("/" in found["name"] or found["name"].startswith(("runtime.", "main.", "syscall.", "net."))):
             return Frame(_go_name(found["name"]), "", ref)
     return None
-
-
-def kernel_module(text: str) -> str:
-    """`libggml-vulkan.so` of the kernel's `segfault at ... in libggml-vulkan.so[...]`, or empty."""
-    found = _KERNEL.search(text)
-    return found["module"] if found else ""
 
 
 def _go_name(name: str) -> str:

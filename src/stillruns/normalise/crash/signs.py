@@ -278,7 +278,11 @@ _FORMS: tuple[tuple[str, Expression, Callable[[re.Match[str]], Sign | None]], ..
     ),
     ("GGML_A", Expression(r"GGML_(?:ASSERT|ABORT)[(:]"), lambda m: Sign("assert", "SIGABRT")),
     ("panic: ", Expression(r"^panic: (?P<what>.{1,200})"), lambda m: Sign("panic", None, what=m["what"])),
-    ("fatal error: ", Expression(r"^fatal error: (?P<what>.{1,200})"), lambda m: Sign("panic", None, what=m["what"])),
+    (
+        "fatal error: ",
+        Expression(r"^fatal error: (?P<what>(?!--).{1,200})"),
+        lambda m: Sign("panic", None, what=m["what"]),
+    ),
     (
         "0x",
         Expression(

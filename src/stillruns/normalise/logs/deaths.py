@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
-from stillruns.model.evidence import Ref, line_ref
+from stillruns.model.evidence import Ref, line_of, line_ref
 from stillruns.model.expression import Expression
 from stillruns.model.phase import Phase
 from stillruns.model.server_log import Ending, Frame
@@ -154,7 +154,7 @@ class Deaths:
         stream tells an end, and where its own frames do."""
         if not self.endings:
             self.endings += [told for run in self._runs[:1] if (told := _told(run)) is not None]
-        lines = [int(e.ref.rpartition("L")[2]) for e in self.endings]
+        lines = [line_of(e.ref) for e in self.endings]
         given: dict[int, tuple[Frame, ...]] = {}
         for run in self._runs:
             best: tuple[int, int] | None = None

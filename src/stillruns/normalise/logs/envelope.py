@@ -24,6 +24,11 @@ _ISO = Expression(
     r"(?P<at>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
     r" (?P<host>\S{1,253}) (?P<unit>[^\s\[\]:]{1,200})(?:\[(?P<pid>\d{1,10})\])?: "
 )
+_SNAP = Expression(
+    r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:\d\d))"
+    r" (?P<unit>[\w-]{1,80}\.[\w-]{1,80})\[(?P<pid>\d{1,10})\]: "
+)
+"""`snap logs`: the host is left out."""
 _CRI = Expression(r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) [FP] ")
 _STAMP = Expression(r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,9}Z) ")
 _COMPOSE = Expression(r"(?P<unit>[A-Za-z][\w.@-]{0,100})[ ]{1,40}\| ?")
@@ -91,7 +96,7 @@ def _worded(text: str, first: str) -> Opened:
         assert found
         return Opened(text[found.end() :], KERNEL, None, "", True)
     if first.isdigit():
-        for form in (_ISO, _CRI, _STAMP):
+        for form in (_ISO, _SNAP, _CRI, _STAMP):
             found = form.match(text)
             if found and not (form is _ISO and found["pid"] is None and found["host"] in _NO_HOST):
                 return _opened(text, found)

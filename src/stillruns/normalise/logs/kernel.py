@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from stillruns.model.evidence import line_ref
+from stillruns.model.evidence import line_of, line_ref
 from stillruns.model.expression import Expression
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
 from stillruns.model.server_log import LogLine
@@ -163,7 +163,7 @@ class Reader:
         if "rocess" in text and self.events:
             named = _PROCESS.search(text)
             last = self.events[-1]
-            if named and not last.process and line.number - int(last.ref.rpartition("L")[2]) <= 8:
+            if named and not last.process and line.number - line_of(last.ref) <= 8:
                 self.events[-1] = replace(last, process=named["process"], pid=int(named["pid"]))
 
     def _add(self, kind: KernelEventKind, found: re.Match[str], line: LogLine) -> None:

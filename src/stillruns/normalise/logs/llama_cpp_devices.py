@@ -74,10 +74,14 @@ class SeenDevices:
         self._add(SeenDevice(name, UNTOLD, description, event.ref, memory_mib=total, free_mib=free))
 
     def sycl(self, event: Event) -> None:
-        """`| 0| [level_zero:gpu:0]| Intel Arc A770 Graphics| 1.6| 512| 1024| 32| 16225M| 1.3.29735|` (millions)"""
-        total = float(event.fields["total"][:9]) * 1e6 / 1048576
+        """`| 0| [level_zero:gpu:0]| Intel Arc A770 Graphics| 1.6| 512| 1024| 32| 16225M| 1.3.29735|` (millions; the
+        first builds: `|      16225243136|`, bytes, and no driver)"""
+        printed = event.fields.get("bytes")
+        total = float(printed or event.fields["total"][:9]) * (1 if printed else 1e6) / 1048576
         name, description = f"SYCL{event.fields['index']}", event.fields["description"]
-        self._add(SeenDevice(name, UNTOLD, description, event.ref, memory_mib=total, driver=event.fields["driver"]))
+        self._add(
+            SeenDevice(name, UNTOLD, description, event.ref, memory_mib=total, driver=event.fields.get("driver", ""))
+        )
 
     def metal(self, event: Event) -> None:
         """`GPU name:   Apple M2 Pro`, or `MTL0 (Apple M2 Pro)` in newer builds"""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from stillruns.model.evidence import Ref
+from stillruns.model.evidence import Ref, line_of
 from stillruns.model.expression import Expression
 from stillruns.model.server_log import LogRequest
 
@@ -107,7 +107,7 @@ class Requests:
     def all(self) -> tuple[LogRequest, ...]:
         """Done and open, in the order of their first lines."""
         both = [*self.done, *self._open.values()]
-        return tuple(sorted(both, key=lambda r: int(r.first.rpartition("L")[2])))
+        return tuple(sorted(both, key=lambda r: line_of(r.first)))
 
 
 def _task(text: str, known: dict[str, LogRequest] | None = None) -> str:

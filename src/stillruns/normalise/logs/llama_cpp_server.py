@@ -7,9 +7,8 @@ line that a paste begins with, llama-bench's table, requests, and how the proces
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
-from stillruns.model.evidence import Ref, line_ref
+from stillruns.model.evidence import Ref, line_of, line_ref
 from stillruns.model.expression import Expression
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.phase import Phase
@@ -24,19 +23,21 @@ from stillruns.normalise.logs.starts import Starts
 
 _COMMAND = Expression(
     r"^\s{0,8}(?:>\s{1,2})?(?:[$>#❯%]\s{0,4})?(?:\w{1,60}=\S{0,300} ){0,10}"
-    r"(?P<program>\S{0,200}(?:llama-(?:server|cli|bench|run|simple)\S{0,60}|/main|/server))"
+    r"(?P<program>\S{0,200}(?:llama-(?:server|cli|bench|run|simple)\S{0,60}|/main|/server|\.llamafile(?:\.exe)?))"
     r"(?P<arguments> {1,8}(?:-.{0,4000}|\\))$"
 )
 _MORE = Expression(r"^\s{0,40}-{1,2}[a-zA-Z]")
-_HINT = Expression(r"llama-[scbr]|/main |/server ")
+_HINT = Expression(r"llama-[scbr]|/main |/server |\.llamafile")
 _LAYERS = Expression(r" (?:-ngl|--gpu-layers|--n-gpu-layers)[ =](?P<layers>-?\d{1,6}|all|auto)\b")
 _USER_LAYERS = Expression(r"n_gpu_layers already set by user to (?P<layers>-?\d{1,6})\b")
+_PASSED_LAYERS = Expression(r"--n-gpu-layers (?P<layers>\d{1,6}) was passed but no ")
 AFTER = 5
 """So many lines after a line of trouble are kept: they say where it was."""
 FRAME = 12
 """A notice that stands in a frame of one character has fewer lines."""
 _BENCH_HEAD = Expression(r"^\| model\s{1,80}\|.*\|\s{0,40}t/s \|$")
-_BENCH_ROW = Expression(r"^\| .{1,200} \| .*\d ± \d")
+_BENCH_ROW = Expression(r"^\| .{1,200} \| .*\d (?:±|\+/?-|_) \d")
+"""Pastes lose the sign between a mean and its spread."""
 _BENCH_BUILD = Expression(r"^build: (?P<commit>[0-9a-f]{6,40}) \((?P<build>\d{1,8})\)$")
 _VERSION = Expression(
     r"^version: (?:\d[\w.-]{0,30} \(build )?\d{1,8}(?:, commit [0-9a-f]{6,40}\)| \([0-9a-f]{6,40}\))$"
@@ -221,8 +222,8 @@ def _loose(life: Life, text: str, ref: Ref, at: str) -> None:
     if "request: " in text or "log_server_request" in text:
         life.requests.access(text, ref, at)
         life.decisive = True
-    elif "already set by user to" in text:
-        found = _USER_LAYERS.search(text)
+    elif "already set by user to" in text or "--n-gpu-layers " in text:
+        found = _USER_LAYERS.search(text) or _PASSED_LAYERS.search(text)
         if found and life.asked is None:
             life.asked, life.asked_ref = int(found["layers"]), ref
             life.keep(ref, text)
@@ -260,7 +261,7 @@ def _repeated(life: Life, text: str, ref: Ref) -> None:
         life.keep(ref, text)
         return
     edge, first = life.garbage_edge
-    apart = int(ref.rpartition("L")[2]) - int(first.rpartition("L")[2])
+    apart = line_of(ref) - line_of(first)
     if life.garbage == first and text.strip() == edge and 2 <= apart <= FRAME:
         life.garbage = None
 
@@ -276,18 +277,3 @@ def _bench(life: Life, text: str, ref: Ref) -> None:
         if len(cells) == len(life.bench):
             life.bench_rows.append((ref, dict(zip(life.bench, cells, strict=True))))
             life.keep(ref, text)
-
-
-def read(
-    lines: Iterable[LogLine],
-    source: str,
-    rules: tuple[GrammarRule, ...],
-    patterns: tuple[CrashPattern, ...],
-    id: str = "srv0",
-    name: str = "",
-) -> tuple[ServerLog, ...]:
-    """All lines at once."""
-    reader = Reader(id, name, source, rules, patterns)
-    for line in lines:
-        reader.take(line)
-    return reader.close()

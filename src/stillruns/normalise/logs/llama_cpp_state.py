@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from stillruns.model.absence import Absence
 from stillruns.model.backend import Backend, backend_of_device
-from stillruns.model.evidence import Ref
+from stillruns.model.evidence import Ref, line_of
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.pattern import CrashPattern
 from stillruns.model.phase import Phase
@@ -206,8 +206,11 @@ def _verbosity(state: State, event: Event) -> None:
 
 
 def _system_info(state: State, event: Event) -> None:
+    if "n_threads" in event.fields:
+        state.load.settings["n_threads"] = (event.fields["n_threads"], event.ref)
+    elif state.model_loaded:
+        return  # a line without a stamp, which a model's text could imitate by then
     state.system_info = features(event.text) or state.system_info
-    state.load.settings["n_threads"] = (event.fields["n_threads"], event.ref)
 
 
 def _backend_loaded(state: State, event: Event) -> None:
@@ -324,15 +327,15 @@ def _gpu_error_where(state: State, event: Event) -> None:
     """`current device: D` belongs to the error line just before it."""
     if state.troubles and state.troubles[-1].device is None:
         last = state.troubles[-1]
-        if _line(event.ref) - _line(last.ref) <= 3:
+        if line_of(event.ref) - line_of(last.ref) <= 3:
             kind = "ROCm" if state.seen.kind == "ROCm" or last.text.startswith("ROCm") else "CUDA"
             state.troubles[-1] = replace(last, device=f"{kind}{event.fields['index']}")
 
 
 def _reserve_retry(state: State, event: Event) -> None:
     """What could not be allocated is tried again in another way: the lines before are no failure."""
-    line = _line(event.ref)
-    kept = [t for t in state.troubles if t.outcome is not OutcomeKind.OOM or line - _line(t.ref) > RETRIED]
+    line = line_of(event.ref)
+    kept = [t for t in state.troubles if t.outcome is not OutcomeKind.OOM or line - line_of(t.ref) > RETRIED]
     if len(kept) < len(state.troubles):
         state.troubles = kept
         state.notes.append(NOTE_RETRIED)
@@ -355,10 +358,6 @@ def _no_gpu(state: State, event: Event) -> None:
         state.notes.append(NOTE_NO_GPU_BACKEND)
 
 
-def _line(ref: Ref) -> int:
-    return int(ref.rpartition("L")[2])
-
-
 def _listing(state: State, event: Event) -> None:
     LISTING[event.kind](state.seen, event)
 
@@ -367,6 +366,7 @@ _HANDLERS: dict[str, Callable[[State, Event], object]] = {
     "build": _build,
     "verbosity": _verbosity,
     "system_info": _system_info,
+    "features": _system_info,
     "backend_loaded": _backend_loaded,
     "gguf": _gguf,
     "load_tensors": _load_tensors,

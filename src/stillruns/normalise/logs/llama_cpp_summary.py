@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from stillruns.model.absence import Absence
 from stillruns.model.applied import Answer
-from stillruns.model.backend import Backend, Runtime, backend_of_device
+from stillruns.model.backend import Backend, Runtime, backend_of_device, on_host
 from stillruns.model.evidence import Ref
 from stillruns.model.expression import Expression
 from stillruns.model.phase import Phase
@@ -24,7 +24,7 @@ from stillruns.model.server_log import (
     ServerLog,
     VersionRange,
 )
-from stillruns.normalise.logs import llama_cpp
+from stillruns.normalise.logs import llama_cpp, llama_cpp_cards
 from stillruns.normalise.logs.llama_cpp_life import Life
 from stillruns.normalise.logs.reader import visible
 
@@ -41,7 +41,6 @@ _BENCH_BACKENDS = {
     "CPU": Backend.CPU,
     "RPC": Backend.RPC,
 }
-_HOST = ("Host", "_Mapped")
 
 
 def summary(life: Life, id: str, name: str) -> ServerLog:
@@ -56,8 +55,12 @@ def summary(life: Life, id: str, name: str) -> ServerLog:
             Note("hidden", "the load's lines are not shown at this verbosity: layers and buffers are unknown")
         )
     fallback = _fallback(facts, runner, life.asked)
-    if fallback:
-        notes.append(fallback)
+    devices = _devices(life, facts)
+    cards = (
+        llama_cpp_cards.software(devices),
+        llama_cpp_cards.no_code(facts.system_info.get("CUDA.ARCHS", ""), devices),
+    )
+    notes += [note for note in (fallback, *cards) if note]
     if life.override:
         notes.append(
             Note(
@@ -73,7 +76,7 @@ def summary(life: Life, id: str, name: str) -> ServerLog:
         version=VersionRange(facts.version, facts.version, "line") if facts.version else VersionRange(),
         program=life.program or ("llama-server" if life.requests.all() else ""),
         backends_loaded=tuple(LoadedBackend(*b) for b in facts.backends_loaded),
-        devices=_devices(life, facts),
+        devices=devices,
         runners=(runner,) if runner else (),
         requests=requests,
         phases=facts.phases,
@@ -109,9 +112,10 @@ def _device(seen: SeenDevice) -> LogDevice:
     return LogDevice(seen.backend, seen.name, name, seen.target, seen.ref, seen.memory_mib, driver, seen.free_mib)
 
 
-def on_host(device: str) -> bool:
-    """Whether a buffer's device is the host's memory (`CPU`, `CPU_Mapped`, `Vulkan_Host`)."""
-    return backend_of_device(device) is Backend.CPU or device.endswith(_HOST) or device == "VRAM"
+def _of_devices(facts: ServerFacts) -> list[str]:
+    """Whose the model's buffers are that lie on a device; until 2023 these had no name but `VRAM`."""
+    names = [b.device for b in facts.buffers if b.purpose == "model" and not on_host(b.device)]
+    return [name for name in names if name != "VRAM"]
 
 
 def _backend_of(device: str, facts: ServerFacts) -> Backend:
@@ -129,17 +133,28 @@ def used_backends(facts: ServerFacts) -> tuple[Backend, ...]:
     offload = facts.offload
     if isinstance(offload, Offload) and offload.offloaded == 0:
         return (Backend.CPU,)
-    on = [_backend_of(b.device, facts) for b in facts.buffers if b.purpose == "model" and not on_host(b.device)]
+    on = [_backend_of(device, facts) for device in _of_devices(facts)]
     on += [d.backend for d in facts.devices if d.used is not None]
     found = tuple(dict.fromkeys(b for b in on if b not in (Backend.UNKNOWN, Backend.CPU)))
     if found:
         return found
-    model = [b for b in facts.buffers if b.purpose == "model"]
     gpus = {d.backend for d in facts.devices if d.backend is not Backend.CPU}
-    if model and all(on_host(b.device) and b.device != "VRAM" for b in model) and "devices" not in facts.hidden:
+    if _all_on_host(facts) and "devices" not in facts.hidden:
         return (Backend.CPU,) if not isinstance(offload, Offload) or not gpus else ()
     if isinstance(offload, Offload) and len(gpus) == 1:
         return tuple(gpus)
+    weights_are_told = any(b.purpose == "model" for b in facts.buffers)
+    return () if weights_are_told or isinstance(offload, Offload) else _beside_weights(facts)
+
+
+def _beside_weights(facts: ServerFacts) -> tuple[Backend, ...]:
+    """Where no line of the weights is there: a layer's cache is where the layer is, and a compute buffer belongs to a
+    backend that takes part."""
+    for purpose in ("KV", "compute"):
+        on = [_backend_of(b.device, facts) for b in facts.buffers if b.purpose == purpose and not on_host(b.device)]
+        found = tuple(dict.fromkeys(b for b in on if b not in (Backend.UNKNOWN, Backend.CPU)))
+        if found:
+            return found
     return ()
 
 
@@ -154,7 +169,7 @@ def _runner(life: Life, facts: ServerFacts) -> Runner | None:
     requested = life.asked if life.asked is not None else _repeated(life, offload)
     device = next((d.name for d in facts.devices if d.used is not None), None)
     if device is None:
-        device = next((b.device for b in facts.buffers if b.purpose == "model" and not on_host(b.device)), None)
+        device = next(iter(_of_devices(facts)), None)
     settings = {key: value for key, (value, _) in facts.settings.items()}
     names = {"n_ctx": "context", "n_batch": "batch", "n_ubatch": "ubatch", "n_threads": "threads"}
     shown = tuple((names[k], v) for k, v in settings.items() if k in names)
@@ -194,22 +209,22 @@ def _applied(facts: ServerFacts) -> int | None:
     offload = facts.offload
     if not isinstance(offload, Offload):
         return None
-    if _ran_on_cpu(facts):
+    if _all_on_host(facts):
         return 0
     return offload.offloaded
 
 
-def _ran_on_cpu(facts: ServerFacts) -> bool:
-    """All model buffers are on the host, though layers are said to be offloaded."""
+def _all_on_host(facts: ServerFacts) -> bool:
+    """All model buffers are on the host, whatever is said to be offloaded."""
     model = [b for b in facts.buffers if b.purpose == "model"]
-    return bool(model) and all(on_host(b.device) and b.device != "VRAM" for b in model)
+    return bool(model) and all(on_host(b.device) for b in model)
 
 
 def _fallback(facts: ServerFacts, runner: Runner | None, asked: Layers) -> Note | None:
     offload = facts.offload
     if runner is None or not isinstance(offload, Offload):
         return None
-    if offload.offloaded > 0 and _ran_on_cpu(facts):
+    if offload.offloaded > 0 and _all_on_host(facts):
         text = (
             f"'offloaded {offload.offloaded}/{offload.total} layers to GPU' is printed, but every model buffer is "
             "the host's: it ran on the CPU"

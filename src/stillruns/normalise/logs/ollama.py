@@ -19,8 +19,6 @@ What such a log can and cannot decide:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from stillruns.model.backend import Runtime
 from stillruns.model.evidence import line_ref
 from stillruns.model.pattern import CrashPattern, GrammarRule
@@ -117,7 +115,7 @@ class Reader:
                 seen.add(rule.event)
                 fields = {key: value for key, value in match.groupdict().items() if value is not None}
                 ollama_events.take(self._state, Event(rule.event, fields, ref, visible(text), rule.id), rule.phase)
-        if not seen:
+        if not seen or "device_refused" in seen:
             self._trouble(text, ref)
 
     def _child_line(self, text: str, ref: str) -> None:
@@ -185,19 +183,3 @@ class Reader:
     def _finish(self) -> None:
         state = self._state
         self._starts.ended(lambda name: server_log(state, name, self._name))
-
-
-def read(
-    lines: Iterable[LogLine],
-    source: str,
-    rules: tuple[GrammarRule, ...],
-    patterns: tuple[CrashPattern, ...],
-    id: str = "srv0",
-    name: str = "",
-) -> tuple[ServerLog, ...]:
-    """All lines of one stream; usually one server, several when it was restarted. An empty stream gives one server of
-    which nothing is known."""
-    reader = Reader(id, name, source, rules, patterns)
-    for line in lines:
-        reader.take(line)
-    return reader.close()

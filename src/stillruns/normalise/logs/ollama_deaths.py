@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stillruns.model.evidence import Ref
+from stillruns.model.evidence import Ref, line_of
 from stillruns.model.phase import Phase
 from stillruns.model.server_log import Ending, Frame
 from stillruns.normalise.crash import frames, signs
@@ -117,7 +117,9 @@ class Deaths:
                     return True
             return False
         when = self.stamp or at
-        death = self._add(Death(sign.kind, ref, _line(ref), shown, when, load, sign.signal, sign.exit_status, *place))
+        death = self._add(
+            Death(sign.kind, ref, line_of(ref), shown, when, load, sign.signal, sign.exit_status, *place)
+        )
         self._window = FRAME_WINDOW
         if text.startswith(("SIG", "panic: ", "fatal error: ")):
             self.dump, self._dumping, self._latest = Dump(ref), death, latest
@@ -128,25 +130,25 @@ class Deaths:
         """The parent lost its runner in mid request (`gone`), or the runner answered with an error."""
         self._close_dump()
         phase = Phase.UNKNOWN if load is None or load.ready else Phase.LOAD
-        self._add(Death("eof" if gone else "exception", ref, _line(ref), text, at, load, phase=phase))
+        self._add(Death("eof" if gone else "exception", ref, line_of(ref), text, at, load, phase=phase))
 
     def terminated(self, ref: Ref, text: str, error: str, load: Load | None, at: str, phase: Phase) -> None:
         """The parent says how its runner ended: `exit status 2`, `signal: aborted (core dumped)`."""
         self._close_dump()
         sign = signs.read(slog.value(error) if error.startswith('"') else error)
         kind, signal, status = (sign.kind, sign.signal, sign.exit_status) if sign else ("exit", None, None)
-        death = self._add(Death(kind, ref, _line(ref), text, at, load, signal, status, phase))
+        death = self._add(Death(kind, ref, line_of(ref), text, at, load, signal, status, phase))
         if signal == "SIGKILL" and load is not None and load.ready:
             death.secondary = True  # the server kills a runner that it unloads
 
     def other(self, kind: str, ref: Ref, text: str, load: Load | None, at: str, phase: Phase) -> None:
         """An error of the parent's own: a time-out, a load that failed."""
         self._close_dump()
-        self._add(Death(kind, ref, _line(ref), text, at, load if load and not load.ready else None, phase=phase))
+        self._add(Death(kind, ref, line_of(ref), text, at, load if load and not load.ready else None, phase=phase))
 
     def http(self, ref: Ref, text: str, request: str, at: str, died: Death | None) -> None:
         """A request that ended with a server error."""
-        death = Death("http", ref, _line(ref), text, at, died.load if died else None, request=request)
+        death = Death("http", ref, line_of(ref), text, at, died.load if died else None, request=request)
         death.secondary, death.stamp = died is not None, self.stamp
         if len(self.all) < MAX_ENDINGS:
             self.all.append(death)
@@ -219,7 +221,7 @@ class Deaths:
 
     def cut(self, ref: Ref, text: str, load: Load, at: str, phase: Phase) -> None:
         """The log ends while a runner loads: it may have hung, or the log was taken too early."""
-        self._add(Death("cut", ref, _line(ref), text, at, load, phase=phase, phase_ref=ref))
+        self._add(Death("cut", ref, line_of(ref), text, at, load, phase=phase, phase_ref=ref))
 
     def finish(self) -> None:
         """The log has ended."""
@@ -236,7 +238,3 @@ def _lend(first: Death, later: Death) -> None:
         first.phase, first.phase_ref = later.phase, later.phase_ref
     if len(first.refs) < 16:
         first.refs.append(later.ref)
-
-
-def _line(ref: Ref) -> int:
-    return int(ref.rpartition("L")[2])

@@ -139,14 +139,17 @@ def devices(state: OllamaState) -> tuple[LogDevice, ...]:
                 seen.free_mib,
             )
         )
+    runners = len(found)
     for device in state.listed.values():
-        _merge(found, device)
+        alone = sum(other.backend is device.backend for other in state.listed.values()) == 1
+        _merge(found, device, runners, alone)
     return tuple(_with_free(found, state))
 
 
-def _merge(found: list[LogDevice], listed: LogDevice) -> None:
-    """Add what discovery lists to the device of a runner that it is, or as a device of its own."""
-    same = [place for place, device in enumerate(found) if _same(device, listed, found)]
+def _merge(found: list[LogDevice], listed: LogDevice, runners: int, alone: bool) -> None:
+    """Add what discovery lists to the device of a runner that it is, or as a device of its own. The first `runners`
+    of `found` are the runners'; `alone` says that discovery lists no other of its backend."""
+    same = [place for place, device in enumerate(found[:runners]) if _same(device, listed, found, alone)]
     if len(same) == 1:
         device = found[same[0]]
         found[same[0]] = replace(
@@ -160,11 +163,11 @@ def _merge(found: list[LogDevice], listed: LogDevice) -> None:
         found.append(listed)
 
 
-def _same(device: LogDevice, listed: LogDevice, found: list[LogDevice]) -> bool:
+def _same(device: LogDevice, listed: LogDevice, found: list[LogDevice], alone: bool) -> bool:
     """Whether what a runner lists is what discovery listed: by name, by description, or as the only one."""
     if device.backend is not listed.backend:
         return False
-    alone = sum(other.backend is device.backend for other in found) == 1
+    alone = alone and sum(other.backend is device.backend for other in found) == 1
     return device.name == listed.name or device.description == listed.description or alone
 
 

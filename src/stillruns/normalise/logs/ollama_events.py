@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stillruns.model.backend import backend_of_device
+from stillruns.model.evidence import line_of
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Event
 from stillruns.model.server_log import LoadedBackend
@@ -38,7 +39,7 @@ def take_llama(state: OllamaState, event: Event, phase: Phase | None) -> None:
         state.keep(event.ref, event.text)
         handler(state, event)
     load = state.child
-    if load is None and not state.probing and event.kind == "offloaded":
+    if load is None and not state.probing and event.kind in ("offloaded", "buffer"):
         load = state.implicit(event)
     if load is None or (load.ready and event.kind not in _AFTER_READY):
         return
@@ -62,7 +63,15 @@ def _override(state: OllamaState, event: Event) -> None:
 
 
 def _refused(state: OllamaState, event: Event) -> None:
-    state.note("device", f"the server passes a device over: {event.fields['what']}", event.ref)
+    target = slog.attributes(event.fields.get("attributes", "")).get("gpu_type", "")
+    card = f" ({target})" if target else ""
+    state.note("device", f"the server passes a device over: {event.fields['what']}{card}", event.ref)
+
+
+def _no_gpu(state: OllamaState, event: Event) -> None:
+    state.note(
+        "fallback", "discovery found no GPU that this server can use: what it runs, it runs on the CPU", event.ref
+    )
 
 
 def _discovery_failed(state: OllamaState, event: Event) -> None:
@@ -226,7 +235,7 @@ def _access(state: OllamaState, event: Event) -> None:
     if len(state.requests) >= MAX_REQUESTS and fields["status"] == "200":
         # kept nowhere: only counted, so that a journal of a million requests costs no more than its first thousands
         state.requests_dropped += 1
-        state.access_line = int(event.ref.rpartition("L")[2])
+        state.access_line = line_of(event.ref)
         state.phases.idle()
         del state.texts[event.ref]
         return
@@ -235,7 +244,7 @@ def _access(state: OllamaState, event: Event) -> None:
     request = Served(
         id=f"q{len(state.requests) + state.requests_dropped + 1}",
         ref=event.ref,
-        line=int(event.ref.rpartition("L")[2]),
+        line=line_of(event.ref),
         status=int(fields["status"]),
         path=path,
         duration=taken,
@@ -317,6 +326,7 @@ _HANDLERS: dict[str, _Handler] = {
     "device_memory": ollama_devices.reported,
     "override": _override,
     "device_refused": _refused,
+    "no_gpu": _no_gpu,
     "discovery_failed": _discovery_failed,
     "runner_start": _runner_start,
     "runner_start_library": _runner_library,

@@ -7,7 +7,7 @@ import re
 from msgspec.structs import replace
 
 from stillruns.model.backend import Backend, Runtime
-from stillruns.model.evidence import Ref
+from stillruns.model.evidence import Ref, line_of
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import PhaseSpan
 from stillruns.model.server_log import Ending, LogRequest, Note, Runner, ServerLog
@@ -79,7 +79,7 @@ def _phases(state: OllamaState, endings: tuple[Ending, ...]) -> tuple[PhaseSpan,
     for ending in endings:
         if ending.phase in (Phase.PROMPT, Phase.DECODE) and ending.phase_ref and not ending.secondary:
             told.append(PhaseSpan(ending.phase, ending.ref, ending.phase_ref))
-    return tuple(sorted(told, key=lambda span: int(span.first.rpartition("L")[2])))
+    return tuple(sorted(told, key=lambda span: line_of(span.first)))
 
 
 def _counts(state: OllamaState) -> tuple[Note, ...]:

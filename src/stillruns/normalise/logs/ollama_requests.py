@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from stillruns.model.applied import Answer
 from stillruns.model.backend import Backend
-from stillruns.model.evidence import Ref
+from stillruns.model.evidence import Ref, line_of
 from stillruns.model.expression import Expression
 from stillruns.model.layers import compare
 from stillruns.model.server_log import LogRequest
@@ -179,7 +179,7 @@ def noun(request: Served) -> LogRequest:
         applied=status,
         why=why,
         reused=reused or (not request.own and not _unserved(request)),
-        refs=tuple(sorted({*refs, *([where] if where else [])}, key=lambda ref: int(ref.rpartition("L")[2]))),
+        refs=tuple(sorted({*refs, *([where] if where else [])}, key=line_of)),
     )
 
 

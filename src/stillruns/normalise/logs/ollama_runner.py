@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from stillruns.model.backend import Backend, backend_of_device
-from stillruns.model.evidence import Ref
+from stillruns.model.evidence import Ref, line_of
 from stillruns.model.expression import Expression
 from stillruns.model.server_log import Layers, LogDevice, Runner
 from stillruns.normalise.logs.llama_cpp_state import State
@@ -202,7 +202,13 @@ class Load:
             return tuple(on_devices)
         if placed:
             return (Backend.CPU,)
+        cached = [b.device for b in self.llama.load.buffers if b.purpose == "KV"]
+        held = dict.fromkeys(backend_of_device(name) for name in cached if is_device(name))
+        if held and applied is None:
+            return tuple(held)  # a layer's cache is where the layer is
         loaded = {backend for backend, _ in self.libraries if backend not in (Backend.CPU, Backend.UNKNOWN)}
+        if self.plan is not None and self.plan.library == "cpu" and not loaded and applied is None:
+            return (Backend.CPU,)  # the server found nothing else to load it on
         if applied is None and self.built is not Backend.UNKNOWN:
             return (self.built,)
         return tuple(loaded) if applied and len(loaded) == 1 else ()
@@ -221,7 +227,7 @@ class Load:
         """The lines that a statement about it rests on, in their order."""
         found = [self.started, self.requested_ref, self.applied()[2], self.ready, self.died]
         found += [ref for name, ref in self.weights if is_device(name)][:1]
-        return tuple(sorted({ref for ref in found if ref}, key=lambda ref: int(ref.rpartition("L")[2])))
+        return tuple(sorted({ref for ref in found if ref}, key=line_of))
 
     def noun(self, devices: tuple[LogDevice, ...]) -> Runner:
         """As the report wants it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stillruns.model.backend import Backend
-from stillruns.model.evidence import Ref
+from stillruns.model.evidence import Ref, line_of
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Event, Trouble
 from stillruns.model.server_log import LoadedBackend, LogDevice, Note
@@ -24,6 +24,10 @@ MAX_TROUBLES = 1_000
 MAX_NOTES = 200
 MAX_TEXTS = 20_000
 MAX_SPANS = 10_000
+
+
+_ENGINE_FILES = ("source=ggml.go:", "source=backend.go:")
+"""Call sites of the engine's own; the server's tell nothing of the runner."""
 
 
 @dataclass
@@ -139,7 +143,8 @@ class OllamaState:
 
     def implicit(self, event: Event) -> Load:
         """A runner whose start lies before the log."""
-        load = self.add_load(event.ref, "ollama engine" if "source=" in event.text else "llama runner")
+        told = "ollama engine" if any(file in event.text for file in _ENGINE_FILES) else ""
+        load = self.add_load(event.ref, told if "source=" in event.text else "llama runner")
         load.headless = True
         self.child = load
         return load
@@ -150,7 +155,7 @@ class OllamaState:
             id=f"r{len(self.loads) + self.loads_dropped + 1}",
             engine=engine,
             started=ref,
-            line=int(ref.rpartition("L")[2]),
+            line=line_of(ref),
             at=self.now,
             llama=LlamaState(self.source),
             clock=self.at,

@@ -97,6 +97,10 @@ def clean(raw: bytes) -> str:
 
 
 def visible(text: str, limit: int = MAX_EXCERPT) -> str:
-    """An excerpt that cannot act: control characters and direction marks are shown as signs, the end is bounded."""
+    """An excerpt that cannot act: control characters and direction marks are shown as signs, the end is bounded.
+
+    Excerpts are part of verdicts, whose digests must be equal on all machines: what is replaced comes from the table
+    above and not, as on the way to a terminal (`report.columns`), from the Unicode tables of this Python.
+    """
     shown = text if text.isprintable() else text.translate(_VISIBLE)
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"

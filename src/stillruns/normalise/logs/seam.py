@@ -9,8 +9,6 @@ that interleaved servers need neither threads nor the whole input in memory. A g
         def take(self, line: LogLine) -> None: ...   # one line, in order; never raises on any text
         def close(self) -> tuple[ServerLog, ...]: ...  # usually one; several when the stream holds restarts
 
-    def read(lines, source, rules, patterns, id="srv0", name="") -> tuple[ServerLog, ...]   # take all, close
-
 with bounded memory whatever the input (keep what a report can show, count the rest). Lines that no rule, pattern or
 anchor can match may be left out by the prefilter, so a reader must not depend on seeing every line; for
 WINDOW_LINES after a line that speaks of a death every line is delivered (stack dumps have no anchors).
@@ -18,7 +16,7 @@ WINDOW_LINES after a line that speaks of a death every line is delivered (stack 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from stillruns.model.pattern import CrashPattern, GrammarRule
@@ -40,3 +38,10 @@ class LogReader(Protocol):
 
 Opener = Callable[[str, str, str, tuple[GrammarRule, ...], tuple[CrashPattern, ...]], LogReader]
 """Called with (id, name, source, rules, patterns)."""
+
+
+def read_all(reader: LogReader, lines: Iterable[LogLine]) -> tuple[ServerLog, ...]:
+    """All lines of one stream at once."""
+    for line in lines:
+        reader.take(line)
+    return reader.close()

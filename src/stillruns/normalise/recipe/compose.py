@@ -175,7 +175,7 @@ def _flow(draft: Draft, row: _Row, stop: int) -> list[Word]:
 
 def _words(draft: Draft, start: int, end: int, line: int) -> list[Word]:
     lexer = Lexer(draft.text, start, end, line, {}, shell=False, notes=draft.notes)
-    return [token.word for token in lexer.tokens() if token.kind == "w"]
+    return lexer.words()
 
 
 def _start(draft: Draft, service: _Service) -> None:

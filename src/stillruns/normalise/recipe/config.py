@@ -10,9 +10,6 @@ from stillruns.normalise.recipe.draft import Draft
 _ROW = re.compile(r"[ \t]*([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*([^;#\r\n]*)")
 _SECTION = re.compile(r"[ \t]*\[[ \t]*([^\]]+?)[ \t]*\]")
 
-APPLIED = ("", "*", "default")
-"""Sections that a program applies when it reads the file by itself: `[*]`, then the default one."""
-
 
 def read(draft: Draft, start: int, end: int, line: int, *, command: int = -1) -> None:
     """Add each option as a config item; `how` names its section."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from stillruns.model.recipe import Comment, Scope, Word
@@ -101,7 +100,7 @@ def _without_comments(text: str, start: int, end: int) -> str:
 def _settings(file: _File, name: str, start: int, value: int, end: int, line: int) -> None:
     draft = file.draft
     lexer = Lexer(draft.text, value, end, line, file.variables, shell=False, notes=draft.notes)
-    words = [token.word for token in lexer.tokens() if token.kind == "w"]
+    words = lexer.words()
     if words and not ASSIGNMENT.match(words[0].text) and name == "ENV" and len(words) > 1:
         first, last = words[0], words[-1]
         joined = f"{first.text}={' '.join(word.text for word in words[1:])}"
@@ -155,12 +154,3 @@ def json_words(text: str, start: int, end: int, line: int) -> list[Word] | None:
 
 def _unescape(text: str) -> str:
     return re.sub(r"\\(.)", lambda found: {"n": "\n", "t": "\t"}.get(found.group(1), found.group(1)), text)
-
-
-def run_list(draft: Draft, words: Sequence[Word], scope: Scope) -> None:
-    """A command in exec form."""
-
-    def nested(start: int, end: int, line: int, inner: Scope) -> None:
-        Script(draft, inner).read(start, end, line)
-
-    Unwrapper(draft, nested, scope, "json").command(words, [])

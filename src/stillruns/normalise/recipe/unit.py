@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from stillruns.model.recipe import Comment, Scope, Word
+from stillruns.model.recipe import Comment, Scope
 from stillruns.normalise.recipe.draft import ASSIGNMENT, Draft
 from stillruns.normalise.recipe.programs import Unwrapper
 from stillruns.normalise.recipe.shell import Script
@@ -90,7 +90,7 @@ def _start(draft: Draft, row: _Entry, variables: dict[str, str]) -> None:
     while at < row.end and draft.text[at] in "-@:+!":
         at += 1
     lexer = Lexer(draft.text, at, row.end, row.line, variables, shell=False, notes=draft.notes)
-    words: list[Word] = [token.word for token in lexer.tokens() if token.kind == "w"]
+    words = lexer.words()
 
     def nested(start: int, end: int, line: int, scope: Scope) -> None:
         Script(draft, scope, None, dict(variables)).read(start, end, line)

@@ -65,6 +65,10 @@ class Lexer:
     shell: bool = True
     notes: list[Note] = field(default_factory=list)
 
+    def words(self) -> list[Word]:
+        """The words alone."""
+        return [token.word for token in self.tokens() if token.kind == "w"]
+
     def tokens(self) -> list[Token]:
         """All tokens in order; heredoc bodies are left to the caller (they look like lines of words)."""
         found: list[Token] = []
@@ -247,4 +251,4 @@ def _split(token: Token) -> list[Token]:
 def cut(text: str, start: int, end: int, line: int, notes: list[Note]) -> list[Word]:
     """Words of a slice without operators or comments: unit files, quoted sub-commands."""
     lexer = Lexer(text, start, end, line, {}, shell=False, notes=notes)
-    return [token.word for token in lexer.tokens() if token.kind == "w"]
+    return lexer.words()

@@ -28,7 +28,7 @@ def meaning(spec: TraceSpec | None, found: dict[str, Row], state: State, stages:
 def is_not(spec: TraceSpec | None, found: dict[str, Row], state: State) -> tuple[Statement, ...]:
     """Misreadings that the found lines refute, and what the trace itself rules out."""
     out = [_fill(v, found) for v in (spec.is_not if spec is not None else ()) if _holds(v, found)]
-    rows = sorted(state.rows.values(), key=lambda r: (r.project, r.path, r.line))
+    rows = state.by_place()
     compare = next((r for r in rows if r.role == "compare"), None)
     kept = [
         r for r in rows if compare and r.path == compare.path and r.role == "set" and r.function == compare.function
@@ -95,7 +95,7 @@ _EFFECTS = ("cgo", "flag", "clip", "compare", "control", "branch", "set", "macro
 
 def _from_rows(state: State, stages: tuple[Stage, ...]) -> Statement:
     """No spec: the words that the sources themselves use, with their places."""
-    rows = sorted(state.rows.values(), key=lambda r: (r.depth, r.project, r.path, r.line))
+    rows = state.nearest_first()
     told = [r for r in rows if r.role != "mention"]
     if not told:
         where = tuple(place(r) for r in rows[:5])

@@ -72,7 +72,7 @@ def fold(
     state: State, spec: TraceSpec | None
 ) -> tuple[tuple[Stage, ...], tuple[Row, ...], tuple[Expected, ...], dict[str, Row]]:
     """(stages in reading order, rows folded away, the spec's stages with their status, spec stage -> row)."""
-    rows = sorted(state.rows.values(), key=lambda r: (r.depth, r.project, r.path, r.line))
+    rows = state.nearest_first()
     expected, found = _expected(rows, spec)
     on_path = _paths(state)
     wanted = {(row.project, row.path, row.line): name for name, row in found.items()}

@@ -205,6 +205,14 @@ class State:
             s.kind == "local" and s.scope == sym.scope and s.name in func.params for s, _ in self.chain(source)
         )
 
+    def by_place(self) -> list[Row]:
+        """All rows in the order of the trees."""
+        return sorted(self.rows.values(), key=lambda r: (r.project, r.path, r.line))
+
+    def nearest_first(self) -> list[Row]:
+        """All rows, those that stand nearest to the option first."""
+        return sorted(self.by_place(), key=lambda r: r.depth)
+
     def forget(self, unit: Unit, line: int, role: str) -> None:
         """Take back a row whose role turned out to be another."""
         key = (unit.file.project, unit.file.path, line)

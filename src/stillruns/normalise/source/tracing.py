@@ -36,7 +36,7 @@ def trace(
         state = _solve(program, bridges, option, spec)
     guesses = () if any(r.role != "mention" for r in state.rows.values()) else built_names(state, option)
     stages, folded, expected, found = fold(state, spec)
-    rows = tuple(sorted(state.rows.values(), key=lambda r: (r.project, r.path, r.line)))
+    rows = tuple(state.by_place())
     return Trace(
         option=option,
         sources=tuple(sources),
