@@ -58,6 +58,18 @@ def test_json(root: Path, tmp_path: Path) -> None:
     assert listing(tmp_path) == before
 
 
+def test_an_empty_folder_is_no_store(root: Path, tmp_path: Path) -> None:
+    """One that waits for its first run does not stop a check; one that was named is a slip."""
+    store = tmp_path / "no-store"
+    store.mkdir()
+    words = ("check", "--json", "--no-exec", "--sysroot", root)
+    done = stillruns(*words, home=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    named = stillruns(*words, "--store", store, home=tmp_path)
+    assert named.returncode == 3 and "there is no store at" in named.stderr
+    assert not list(store.iterdir())
+
+
 def test_text(root: Path, tmp_path: Path) -> None:
     """The matrix, a line a path, a line a card; places only when asked for."""
     done = stillruns("check", "--no-exec", "--sysroot", root, home=tmp_path)

@@ -64,8 +64,10 @@ def command(
 
 
 def _store(store_dir: Path | None) -> Store | None:
-    """The store for what runs showed; a missing one is none, and none is made."""
-    if not (store_dir or default_path()).exists():
+    """The store for what runs showed; a missing one is none, and none is made. An empty folder is none either, unless
+    it was named: then somebody believes that there is something in it."""
+    path = store_dir or default_path()
+    if not path.exists() or (store_dir is None and path.is_dir() and not any(path.iterdir())):
         return None
     return open_store(store_dir, create=False)
 
