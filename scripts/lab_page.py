@@ -3,8 +3,10 @@
     python scripts/lab_page.py            rewrite the page's tables
     python scripts/lab_page.py --check    exit 1 when they are not what the evidence gives
 
-The evidence: docs/lab/h200/store.tar.xz (a store: the F16 matrix, two runs on Vulkan drivers, the fault matrix) and
-quantised.report.json.xz (what `stillruns report --json` printed for the quantised matrix).
+The evidence in docs/lab/h200: two stores (store.tar.xz: the F16 matrix and the hunt for the drift; drivers.tar.xz:
+two runs with a Vulkan driver hidden and replaced), what `stillruns report --json` said of the quantised matrices
+(report-q8_0.json.xz, report-q4_0.json.xz), the distributions of their checks (all-layers.json.xz), and what
+`stillruns selftest --json` printed (faults.tar.xz). scripts/lab_evidence.py packs all but the last.
 """
 
 from __future__ import annotations
@@ -16,18 +18,32 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from stillruns.judge import divergence  # noqa: E402  (the program of this checkout, installed or not)
+from stillruns.lab import distributions, judging, reading  # noqa: E402
+from stillruns.model.divergence import Path as Way  # noqa: E402
+from stillruns.model.exchange import Answered, TokenProb  # noqa: E402
+from stillruns.model.phase import Phase  # noqa: E402
+from stillruns.store.opening import open_store  # noqa: E402
+from stillruns.store.view import decode_trial  # noqa: E402
+
 PAGE = ROOT / "docs" / "lab" / "h200.md"
 FOLDER = ROOT / "docs" / "lab" / "h200"
-F16, HIDDEN, BROKEN = "20261130T132842Z-d43ec9ae", "20261130T134330Z-9b92c626", "20261130T134339Z-6c427bd1"
+F16, DRIFT = "20261130T154551Z-32176caa", "20261130T155403Z-e276099b"
+Q8_0, Q4_0 = "20261130T155517Z-61defecd", "20261130T160431Z-811dad39"
+HIDDEN, BROKEN = "20261130T160235Z-9b92c626", "20261130T160245Z-6c427bd1"
 LAYERS = (0, 1, 2, 12, "all")
-ARCHITECTURES = ("llama", "qwen3", "qwen35")
+WAYS = {"prompt": Way.PROMPT, "decode": Way.DECODE}
 
 Document = dict[str, Any]
+Chains = dict[str, dict[str, list[list[Any]]]]
+"""`llama cuda` -> way -> positions: [[token, log-probability], ...], best first."""
 
 
 def main() -> None:
@@ -49,34 +65,54 @@ def page(text: str, made: dict[str, str]) -> str:
 
 
 def tables(folder: Path) -> dict[str, str]:
-    """Every table by its name; `folder` is for the unpacked store."""
-    with tarfile.open(FOLDER / "store.tar.xz") as packed:
-        packed.extractall(folder, filter="data") if hasattr(tarfile, "data_filter") else packed.extractall(folder)
-    f16, hidden, broken = (report(folder, run) for run in (F16, HIDDEN, BROKEN))
-    quantised = json.loads(lzma.decompress((FOLDER / "quantised.report.json.xz").read_bytes()))
+    """Every table by its name; `folder` is for the unpacked stores."""
+    store, drivers = unpacked(folder, "store"), unpacked(folder, "drivers")
+    runs = {
+        "F16": report(store, F16),
+        "Q8_0": packed_json("report-q8_0.json.xz"),
+        "Q4_0": packed_json("report-q4_0.json.xz"),
+    }
+    seen = packed_json("all-layers.json.xz")
+    between = {"F16": all_layers(store, F16), "Q8_0": seen[Q8_0], "Q4_0": seen[Q4_0]}
     return {
-        "f16": "".join(matrix(f16)),
-        "quantised": "".join(matrix(quantised)),
-        "distributions": "".join(distributions(f16)),
-        "claims-f16": "".join(claims(f16)),
-        "claims-quantised": "".join(claims(quantised)),
-        "drivers": "".join(drivers(hidden, broken)),
+        **{f"matrix-{kind}": "".join(matrix(document)) for kind, document in runs.items()},
+        **{f"claims-{kind}": "".join(claims(document)) for kind, document in runs.items()},
+        **{f"distances-{way}": "".join(distances(way, runs, between)) for way in WAYS},
+        "drift": "".join(drift(report(store, DRIFT))),
+        "drivers": "".join(told(report(drivers, HIDDEN), report(drivers, BROKEN))),
+        "faults": "".join(faults(FOLDER / "faults.tar.xz")),
+        "card": "".join(card(store, (F16, DRIFT))),
+        "repeats": repeats(store, F16, [runs["Q8_0"], runs["Q4_0"]]),
     }
 
 
+def unpacked(folder: Path, name: str) -> Path:
+    """One of the packed stores."""
+    place = folder / name
+    with tarfile.open(FOLDER / f"{name}.tar.xz") as packed:
+        packed.extractall(place, filter="data") if hasattr(tarfile, "data_filter") else packed.extractall(place)
+    return place
+
+
+def packed_json(name: str) -> Document:
+    """One of the packed documents."""
+    found: Document = json.loads(lzma.decompress((FOLDER / name).read_bytes()))
+    return found
+
+
 def report(store: Path, run: str) -> Document:
-    """One run of the unpacked store, as the program reports it."""
+    """One run of a store, as the program reports it."""
     argv = [sys.executable, "-m", "stillruns", "report", run, "--json", "--store", str(store)]
     done = subprocess.run(argv, capture_output=True, check=True, env={"PYTHONPATH": str(ROOT / "src"), "PATH": ""})
     found: Document = json.loads(done.stdout)
     return found
 
 
-def model_of(cell: Document) -> str:
-    """`qwen35 F16` of the cell's model."""
-    named = re.match(r"synth:(\w+)\?.*type=(\w+)", cell["axes"]["model"])
-    assert named is not None, cell
-    return f"{named[1]} {named[2]}"
+def model_of(name: str) -> tuple[str, str]:
+    """(`qwen35`, `F16`) of a synthetic model's name."""
+    named = re.match(r"synth:(\w+)\?.*type=(\w+)", name)
+    assert named is not None, name
+    return named[1], named[2]
 
 
 def matrix(document: Document) -> Iterator[str]:
@@ -84,12 +120,12 @@ def matrix(document: Document) -> Iterator[str]:
     cells = [c for c in document["cells"] if c["note"] != "reference"]
     yield "| model | backend | " + " | ".join(f"{n} layers" for n in LAYERS) + " |\n"
     yield "|---|---|" + "---|" * len(LAYERS) + "\n"
-    for model in dict.fromkeys(model_of(c) for c in cells):
+    for model in dict.fromkeys(model_of(c["axes"]["model"]) for c in cells):
         for backend in ("cpu", "cuda", "vulkan"):
-            row = {c["gpu_layers"]: c for c in cells if model_of(c) == model and c["backend"] == backend}
-            if row:
-                row.setdefault(0, row.get("none", {}))
-                yield f"| {model} | {backend} | " + " | ".join(shown(row.get(n)) for n in LAYERS) + " |\n"
+            mine = [c for c in cells if model_of(c["axes"]["model"]) == model and c["backend"] == backend]
+            row = {c["gpu_layers"]: c for c in mine}
+            row.setdefault(0, row.get("none", {}))
+            yield f"| {' '.join(model)} | {backend} | " + " | ".join(shown(row.get(n)) for n in LAYERS) + " |\n"
 
 
 def shown(cell: Document | None) -> str:
@@ -101,28 +137,71 @@ def shown(cell: Document | None) -> str:
     return f"{cell['passed']}/{cell['applied']}, {rate}, {cell['output']}"
 
 
-def distributions(document: Document) -> Iterator[str]:
-    """The teacher-forced checks: KL divergence from the CPU's distributions, in nats."""
-    yield "| model | CPU's second path | cuda 1 | cuda 12 | cuda all | vulkan 1 | vulkan 12 | vulkan all |\n"
-    yield "|---|---|---|---|---|---|---|---|\n"
-    for name in ARCHITECTURES:
-        found = {}
-        floor = None
-        for check in document["checks"]:
-            if f"synth:{name}?" in check["model"]:
-                backend, layers = re.findall(r"(?:backend|gpu_layers)=(\w+)", check["cell"])
-                found[backend, layers] = check
-                floor = check["floor"]
-        columns = [(b, n) for b in ("cuda", "vulkan") for n in ("1", "12", "all")]
-        row = [
-            kl(found[c]["seen"]) + ("" if found[c]["verdict"] == "floor ok" else " **suspicious**") for c in columns
-        ]
-        yield f"| {name} F16 | {kl(floor)} | " + " | ".join(row) + " |\n"
+def distances(way: str, runs: Mapping[str, Document], between: Mapping[str, Chains]) -> Iterator[str]:
+    """The teacher-forced checks on one path: KL divergence from the CPU's distributions, in nats, and of Vulkan's
+    from CUDA's."""
+    yield "| model | CPU's second path | cuda 1 | cuda 12 | cuda all | vulkan 1 | vulkan 12 | vulkan all | vulkan "
+    yield "against cuda, all |\n|---|---|---|---|---|---|---|---|---|\n"
+    seen, floor = ("seen", "floor") if way == "prompt" else ("decode", "decode_floor")
+    for kind, document in runs.items():
+        for name in dict.fromkeys(model_of(check["model"])[0] for check in document["checks"]):
+            found = {}
+            for check in document["checks"]:
+                if model_of(check["model"])[0] == name and not check["cell"].startswith("backend=cpu"):
+                    backend, layers = re.findall(r"(?:backend|gpu_layers)=(\w+)", check["cell"])
+                    found[backend, layers] = check
+            row = [kl(found["cuda", "1"][floor])]
+            row += [kl(found[b, n][seen]) for b in ("cuda", "vulkan") for n in ("1", "12", "all")]
+            row.append(kl(apart(between[kind], name, way)))
+            yield f"| {name} {kind} | {' | '.join(row)} |\n"
 
 
 def kl(seen: Document | None) -> str:
     """Mean and largest."""
     return f"{seen['kl_mean']:.1e}, {seen['kl_max']:.1e}" if seen else "-"
+
+
+def apart(chains: Chains, name: str, way: str) -> Document | None:
+    """Vulkan's distributions against CUDA's, both with all layers on the card."""
+    ours, theirs = (
+        [TokenProb(top[0][0], top[0][1], tuple((t, p) for t, p in top)) for top in chains[f"{name} {backend}"][way]]
+        for backend in ("vulkan", "cuda")
+    )
+    found = divergence.measure(ours, theirs, ())
+    return {"kl_mean": found.kl_mean, "kl_max": found.kl_max} if found else None
+
+
+def all_layers(store: Path, run: str) -> Chains:
+    """What the checks with all layers on a device saw."""
+    found: Chains = {}
+    with open_store(store, create=False) as opened:
+        start = judging.opening(opened, run)
+        judged = judging.Judged(opened, run, start.plans, start.spec.backends, start.engines)
+        for plan in start.plans:
+            checked = judged.checked.get(distributions.PREFIX + plan.id)
+            if plan.condition.gpu_layers == "all" and checked is not None:
+                name = model_of(str(plan.condition.axes["model"]))[0]
+                found[f"{name} {plan.condition.backend_id}"] = {
+                    way: [[list(pair) for pair in prob.top] for chain in checked.of(path) for prob in chain.positions]
+                    for way, path in WAYS.items()
+                }
+    return found
+
+
+def drift(document: Document) -> Iterator[str]:
+    """The checks of the hunt: what lay on the CPU, and how far the rest computed."""
+    yield "| on the CPU | prompt path | one token at a time | verdict |\n|---|---|---|---|\n"
+    kept = {
+        "vulkan": "nothing",
+        "but-block-0": "block 0",
+        "but-block-3": "block 3",
+        "but-attn-qkv-0": "`attn_qkv` of block 0",
+        "but-ssm-0": "the `ssm` weights of block 0",
+        "but-ffn-0": "the feed-forward of block 0",
+    }
+    for check in document["checks"]:
+        side = check["cell"].partition("backend=")[2].partition(",")[0]
+        yield f"| {kept[side]} | {kl(check['seen'])} | {kl(check['decode'])} | {check['verdict']} |\n"
 
 
 def claims(document: Document) -> Iterator[str]:
@@ -132,7 +211,7 @@ def claims(document: Document) -> Iterator[str]:
         yield f"| {claim['text']} | {claim['verdict']} |\n"
 
 
-def drivers(*documents: Document) -> Iterator[str]:
+def told(*documents: Document) -> Iterator[str]:
     """The runs in which the Vulkan driver was hidden or replaced."""
     yield "| side | applied | passed | outcomes | what was said |\n|---|---|---|---|---|\n"
     for document in documents:
@@ -141,6 +220,77 @@ def drivers(*documents: Document) -> Iterator[str]:
             note = cell["note"] or "-"
             trials = f"{cell['applied']}/{cell['trials']}"
             yield f"| {cell['backend']} | {trials} | {cell['passed']} | {ended} | {note} |\n"
+
+
+def faults(archive: Path) -> Iterator[str]:
+    """What was judged of each injected fault; bold where that was wrong, empty where it was not run to its end."""
+    judged: dict[tuple[str, str], dict[str, str]] = {}
+    with tarfile.open(archive) as packed:
+        for member in sorted(packed.getnames()):
+            stream = packed.extractfile(member)
+            text = stream.read() if stream and member.endswith(".json") else b""
+            for result in json.loads(text)["results"] if text else ():
+                said = result["judged"] if result["right"] else f"**{result['judged']}**"
+                kind = judged.setdefault((result["kind"], result["backend"]), {})
+                kind[result["phase"]] = said.removesuffix(f" in {result['phase']}")
+    phases = [phase.value for phase in Phase if any(phase.value in row for row in judged.values())]
+    yield "| kind | backend | " + " | ".join(phases) + " |\n|---|---|" + "---|" * len(phases) + "\n"
+    for (kind, backend), row in judged.items():
+        yield f"| `{kind}` | {backend} | " + " | ".join(row.get(phase, "") for phase in phases) + " |\n"
+
+
+def repeats(store: Path, run: str, others: Sequence[Document]) -> str:
+    """In how many cells all trials gave the same tokens and the same log-probabilities to the last printed digit; of
+    runs whose answers are not here, the same distance from the CPU's."""
+    with open_store(store, create=False) as opened:
+        start = judging.opening(opened, run)
+        answers: dict[str, set[str]] = {plan.id: set() for plan in start.plans if not plan.is_reference}
+        for record in opened.records(run=run, kind="trial_ended"):
+            trial = decode_trial(record.body["record"])
+            if trial.cell in answers:
+                told = reading.read(opened, trial).answered
+                answers[trial.cell].add(repr(told.probs) if isinstance(told, Answered) else trial.trial)
+    distances: dict[str, set[str]] = {}
+    for document in others:
+        for trial in document["trials"]:
+            if not trial["cell"].startswith("reference"):
+                distances.setdefault(trial["cell"], set()).add(trial["output_why"])
+    return (
+        f"In {alike(answers)} of {len(answers)} F16 cells all ten trials gave the same log-probabilities to the last "
+        f"printed digit; in {alike(distances)} of {len(distances)} quantised ones they are equally far from the CPU.\n"
+    )
+
+
+def alike(seen: Mapping[str, set[str]]) -> int:
+    """Cells of which only one thing was seen."""
+    return sum(len(different) == 1 for different in seen.values())
+
+
+def card(store: Path, runs: Sequence[str]) -> Iterator[str]:
+    """Least and most of what the card said of itself once a second, over all samples of all trials."""
+    seen: dict[str, list[float]] = {}
+    with open_store(store, create=False) as opened:
+        for run in runs:
+            for record in opened.records(run=run, kind="trial_ended"):
+                trial = record.body["record"]
+                assert isinstance(trial, dict)
+                for evidence in trial["evidence"]:
+                    if evidence["kind"] == "samples":
+                        for line in opened.read_blob(evidence["sha256"]).splitlines():
+                            for name, value in json.loads(line)["devices"][0].items():
+                                if isinstance(value, float | int):
+                                    seen.setdefault(name, []).append(value)
+    words = {
+        "temperature_c": "temperature, °C",
+        "sm_mhz": "clock, MHz",
+        "memory_mhz": "memory clock, MHz",
+        "memory_used_mib": "memory in use, MiB",
+        "power_w": "power, W",
+    }
+    yield "| | least | most | samples |\n|---|---|---|---|\n"
+    for name, word in words.items():
+        values = seen[name]
+        yield f"| {word} | {min(values):,.0f} | {max(values):,.0f} | {len(values)} |\n"
 
 
 if __name__ == "__main__":
