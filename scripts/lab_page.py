@@ -255,9 +255,10 @@ def repeats(store: Path, run: str, others: Sequence[Document]) -> str:
         for trial in document["trials"]:
             if not trial["cell"].startswith("reference"):
                 distances.setdefault(trial["cell"], set()).add(trial["output_why"])
+    quantised = f"in {alike(distances)} of {len(distances)} quantised ones they are equally far from the CPU."
     return (
         f"In {alike(answers)} of {len(answers)} F16 cells all ten trials gave the same log-probabilities to the last "
-        f"printed digit; in {alike(distances)} of {len(distances)} quantised ones they are equally far from the CPU.\n"
+        f"printed digit; {quantised}\n"
     )
 
 
