@@ -620,6 +620,14 @@ class TestOthers:
         assert machines.path(matrix, "rocm").status is PathStatus.OPEN
         assert machines.gate(matrix, Layer.EXECUTION, "vulkan").status is UNKNOWN
 
+    def test_execution_elsewhere(self, root: Path) -> None:
+        """Trials that name no target say nothing about a card that is not in this machine."""
+        runs = (RunEvidence("vulkan", "", 6, 0, "r", ""),)
+        machine = dataclasses.replace(machines.of(root), runs=runs)
+        assert machines.gate(machines.judged(machine), Layer.EXECUTION, "vulkan").status is ALLOW
+        for target in ("gfx1030", "sm_90"):
+            assert machines.gate(machines.judged(machine, target), Layer.EXECUTION, "vulkan").status is UNKNOWN
+
     def test_device_init(self, root: Path) -> None:
         """A listing that dies blocks, with the runtime's words."""
         init = DeviceInit(
