@@ -529,6 +529,13 @@ class TestVulkan:
             assert machines.gate(pascal, Layer.VERSIONS, "cuda").status is status
             sysroots.host(tmp_path)
 
+    @pytest.mark.parametrize(("target", "branch"), [("sm_35", "470"), ("sm_61", "580"), ("sm_90", "")])
+    def test_the_driver_that_still_knows_the_card(self, root: Path, target: str, branch: str) -> None:
+        """What is advised to be installed is of a branch that has not dropped the card."""
+        texts = [entry.text for entry in machines.judged(machines.of(root), target).advice]
+        assert [text for text in texts if "NVIDIA's driver" in text], texts
+        assert all((f"(branch {branch}: " in text) == bool(branch) for text in texts if "NVIDIA's driver" in text)
+
     def test_no_gpu_calls_for_no_driver(self, root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
         """Without a GPU nothing is advised to be installed; a board's GPU that is on no PCI bus is not denied, and
         vulkaninfo decides."""

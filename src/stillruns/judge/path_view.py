@@ -36,6 +36,15 @@ class PathView:
         return "cpu" if self.backend is Backend.CPU else "none"
 
     @property
+    def nvidia_driver(self) -> str:
+        """What to install for this target: `NVIDIA's driver`, and its branch where newer ones dropped the card."""
+        known = next((entry for entry in self.tables.nvidia if entry.target == self.processor), None)
+        branch = known.last_driver if known else ""
+        return (
+            f"NVIDIA's driver (branch {branch}: newer ones dropped {self.processor})" if branch else "NVIDIA's driver"
+        )
+
+    @property
     def shown(self) -> str:
         """The target as it is printed."""
         return str(self.target) if self.target is not None else self.processor

@@ -51,7 +51,7 @@ def _here(view: PathView) -> Gate | None:
     if view.backend is Backend.CUDA:
         driver = view.machine.nvidia
         if isinstance(driver, Absence):
-            return view.lacking(LAYER, driver.detail, weight=70, advice="install NVIDIA's driver")
+            return view.lacking(LAYER, driver.detail, weight=70, advice=f"install {view.nvidia_driver}")
     libraries = view.backend_libraries
     missing = [(library, soname) for _, library in libraries for soname in _unresolved(library)]
     found = _found(view)
