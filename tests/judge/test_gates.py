@@ -529,6 +529,19 @@ class TestVulkan:
             assert machines.gate(pascal, Layer.VERSIONS, "cuda").status is status
             sysroots.host(tmp_path)
 
+    @pytest.mark.parametrize(
+        ("driver", "target", "dropped"),
+        [("590.44.01", "sm_61", True), ("580.95.05", "sm_61", False), ("590.44.01", "sm_75", False),
+         ("535.183.01", "sm_35", True), ("470.256.02", "sm_35", False)],
+    )  # fmt: skip
+    def test_a_driver_that_dropped_the_card(self, tmp_path: Path, driver: str, target: str, dropped: bool) -> None:
+        """A newer branch is there, and works, and not for this card."""
+        sysroots.write(
+            tmp_path, "proc/driver/nvidia/version", f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {driver}  x"
+        )
+        gate = machines.gate(machines.judged(machines.of(tmp_path), target), Layer.VERSIONS, "cuda")
+        assert (gate.status is BLOCK and f"driver {driver} has dropped {target}" in gate.reason) == dropped, gate
+
     @pytest.mark.parametrize(("target", "branch"), [("sm_35", "470"), ("sm_61", "580"), ("sm_90", "")])
     def test_the_driver_that_still_knows_the_card(self, root: Path, target: str, branch: str) -> None:
         """What is advised to be installed is of a branch that has not dropped the card."""

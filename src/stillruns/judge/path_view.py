@@ -36,13 +36,16 @@ class PathView:
         return "cpu" if self.backend is Backend.CPU else "none"
 
     @property
+    def last_nvidia_branch(self) -> str:
+        """The last branch of NVIDIA's driver that knows the target (`580`); empty where none dropped it."""
+        known = next((entry for entry in self.tables.nvidia if entry.target == self.processor), None)
+        return known.last_driver if known else ""
+
+    @property
     def nvidia_driver(self) -> str:
         """What to install for this target: `NVIDIA's driver`, and its branch where newer ones dropped the card."""
-        known = next((entry for entry in self.tables.nvidia if entry.target == self.processor), None)
-        branch = known.last_driver if known else ""
-        return (
-            f"NVIDIA's driver (branch {branch}: newer ones dropped {self.processor})" if branch else "NVIDIA's driver"
-        )
+        branch = self.last_nvidia_branch
+        return "NVIDIA's driver" + (f" (branch {branch}: newer ones dropped {self.processor})" if branch else "")
 
     @property
     def shown(self) -> str:
