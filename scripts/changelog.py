@@ -24,6 +24,7 @@ KINDS = {
 """Kind in the file's name -> heading, in the order of the release notes."""
 
 _NAME = re.compile(r"([a-z0-9][a-z0-9-]*)\.([a-z]+)\.md")
+_VERSION = re.compile(r"\d+\.\d+\.\d+(?:[-.]?[a-z]+\d*)?")
 
 
 def fragments(folder: Path) -> dict[str, list[tuple[str, str]]]:
@@ -53,7 +54,10 @@ def notes(found: dict[str, list[tuple[str, str]]]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Without arguments print, with a version write."""
+    """Without arguments print, with a version write; anything else changes nothing."""
+    if arguments and (len(arguments) > 1 or not _VERSION.fullmatch(arguments[0])):
+        print(__doc__, file=sys.stderr)
+        return 2
     folder = ROOT / "changelog.d"
     text = notes(fragments(folder))
     if not arguments:

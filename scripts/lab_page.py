@@ -231,8 +231,8 @@ def faults(archive: Path) -> Iterator[str]:
             text = stream.read() if stream and member.endswith(".json") else b""
             for result in json.loads(text)["results"] if text else ():
                 said = result["judged"] if result["right"] else f"**{result['judged']}**"
-                kind = judged.setdefault((result["kind"], result["backend"]), {})
-                kind[result["phase"]] = said.removesuffix(f" in {result['phase']}")
+                row = judged.setdefault((result["kind"], result["backend"]), {})
+                row[result["phase"]] = said.removesuffix(f" in {result['phase']}")
     phases = [phase.value for phase in Phase if any(phase.value in row for row in judged.values())]
     yield "| kind | backend | " + " | ".join(phases) + " |\n|---|---|" + "---|" * len(phases) + "\n"
     for (kind, backend), row in judged.items():
@@ -255,9 +255,10 @@ def repeats(store: Path, run: str, others: Sequence[Document]) -> str:
         for trial in document["trials"]:
             if not trial["cell"].startswith("reference"):
                 distances.setdefault(trial["cell"], set()).add(trial["output_why"])
+    quantised = f"in {alike(distances)} of {len(distances)} quantised ones they are equally far from the CPU."
     return (
         f"In {alike(answers)} of {len(answers)} F16 cells all ten trials gave the same log-probabilities to the last "
-        f"printed digit; in {alike(distances)} of {len(distances)} quantised ones they are equally far from the CPU.\n"
+        f"printed digit; {quantised}\n"
     )
 
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from real_parts import SHARED, llama_server, vulkan_device
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell's background job (some CI) ignores Ctrl-C, and so would the children that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup; the same
 
 
 @pytest.fixture(autouse=True)

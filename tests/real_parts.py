@@ -1,4 +1,4 @@
-"""The real parts that tests need, found once: a llama-server and a Vulkan device."""
+"""The real parts that tests need, found once: a llama-server, a Vulkan device, git."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import shutil
 import subprocess
 from functools import lru_cache
 from pathlib import Path
+
+import pytest
 
 SHARED = Path(__file__).parents[1].parent / "shared"
 """Material beside the checkout; tests may read it and must skip where it is not."""
@@ -41,3 +43,11 @@ def vulkan_device() -> bool:
         check=False,
     )
     return "Vulkan0" in listed.stdout + listed.stderr
+
+
+def git() -> str:
+    """Git's program, or a skip that says so."""
+    found = shutil.which("git")
+    if found is None:
+        pytest.skip("no git here: apt install git")
+    return found

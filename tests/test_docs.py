@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,24 @@ def test_fault_matrix_page_is_complete() -> None:
             f"{heading[i]}:{row[0].strip('`')}" for row in body for i, cell in enumerate(row) if i and cell.strip()
         }
         assert cells == {f.id for f in faults.FAULTS if f.needs in ("any", backend)}, backend
+
+
+def test_only_a_version_makes_a_release(tmp_path: Path) -> None:
+    """Any other argument writes no release and removes no fragment: `--help` once was one."""
+    script = tmp_path / "scripts" / "changelog.py"
+    fragment = tmp_path / "changelog.d" / "topic.fixed.md"
+    for path, text in ((script, (ROOT / "scripts" / "changelog.py").read_text()), (fragment, "It is so.\n")):
+        path.parent.mkdir()
+        path.write_text(text)
+
+    def run(*words: str) -> int:
+        return subprocess.run([sys.executable, script, *words], capture_output=True, check=False).returncode
+
+    for words in (("--help",), ("-n",), ("next",), ("",), ("0.2",), ("0.2.0", "0.3.0")):
+        assert run(*words) == 2, words
+    assert fragment.exists() and not (tmp_path / "CHANGELOG.md").exists()
+    assert run("0.2.0") == 0
+    assert not fragment.exists() and "## 0.2.0 (" in (tmp_path / "CHANGELOG.md").read_text()
 
 
 def test_changelog_fragments_are_well_formed() -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import real_parts
+
 ROOT = Path(__file__).parent.parent
 FLAG = """    add_opt(common_arg(
         {{"-x", "--{name}"}}, "N",
@@ -29,6 +31,7 @@ def run(script: Path, *args: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture()
 def script(tmp_path: Path) -> Path:
     """The script beside a copy of the tables, so that the shipped ones stay as they are."""
+    real_parts.git()  # the script asks it for a tree's release
     shutil.copytree(ROOT / "scripts", tmp_path / "repo" / "scripts")
     data = "src/stillruns/catalogue/data/options"
     shutil.copytree(ROOT / data, tmp_path / "repo" / data)
@@ -43,7 +46,9 @@ def git(folder: Path, *words: str) -> None:
         "GIT_COMMITTER_NAME": "a",
         "GIT_COMMITTER_EMAIL": "a@b",
     }
-    subprocess.run(["git", "-C", str(folder), *words], env={**os.environ, **names}, check=True, capture_output=True)
+    subprocess.run(
+        [real_parts.git(), "-C", str(folder), *words], env={**os.environ, **names}, check=True, capture_output=True
+    )
 
 
 def test_llama_cpp(script: Path, tmp_path: Path) -> None:

@@ -85,6 +85,11 @@ def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return place
 
 
+def test_the_golden_stores_stay_as_they_are() -> None:
+    """No index lies in a checkout, of this commit's or by a test's hand: each test reads a copy."""
+    assert list(STORES.glob("*/index.sqlite")) == []
+
+
 @pytest.mark.parametrize("golden", GOLDEN, indirect=True, ids=lambda p: p.name)
 def test_golden_store(golden: Path, request: pytest.FixtureRequest) -> None:
     """Every verdict of the store is what it was where it was written, byte for byte."""

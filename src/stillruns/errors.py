@@ -85,6 +85,10 @@ class CatalogueError(StillrunsError):
 
 
 class Interrupted(StillrunsError):
-    """The user pressed Ctrl-C; what was recorded so far is kept."""
+    """The user pressed Ctrl-C; what was recorded so far is kept, in `run` where a run had begun."""
 
     exit_code = ExitCode.INTERRUPTED
+
+    def __init__(self, message: str, run: str = "") -> None:
+        super().__init__(message)
+        self.run = run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,8 @@ VERBS = ["--version", "frob", "report --list", "show zzz"]
 def shell(line: str, store: Path) -> subprocess.CompletedProcess[str]:
     """A line of shell in which `S` is the program."""
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "STILLRUNS_STORE": str(store)}
-    line = line.replace("S ", f"{sys.executable} -m stillruns ", 1)
+    env["LC_ALL"] = "C.UTF-8"  # where the caller's is not installed, bash says so on the same stderr
+    line = line.replace("S ", f"{shlex.quote(sys.executable)} -m stillruns ", 1)
     return subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, env=env, check=False)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,7 @@ def stillruns(*words: str | Path, **extra: str) -> subprocess.CompletedProcess[s
         ),
         (["run", "llama-server", "model.gguf"], "stillruns run -- llama-server model.gguf"),
         (["run", "llama-server"], "there is no spec llama-server; put -- before a command of your own"),
+        (["trace", "x", "--source", "a=~nobody-here/x"], "~nobody-here is no home that is known here"),
         (["run", "gone.toml"], "cannot read the spec gone.toml: no such file or directory"),
         (["run"], "give a spec (stillruns run spec.toml) or a command (stillruns run -- llama-server ...)"),
         (["run", "--plan"], "--plan needs a spec"),
@@ -70,7 +72,35 @@ def test_the_wheels_server_is_named(tmp_path: Path) -> None:
     done = stillruns("run", "--store", tmp_path / "s", "--", "llama-server", PATH="/usr/bin:/bin")
     if done.returncode != 1:
         pytest.skip("a llama-server is on PATH here")
-    assert "no such program on PATH" in done.stderr and "bin/llama-server is here (wheel)" in done.stderr
+    assert "no such program on PATH" in done.stderr and "bin/llama-server" in done.stderr
+    assert done.stderr.endswith(" is here (wheel)\n")
+
+
+def test_a_server_that_the_loader_refuses(tmp_path: Path) -> None:
+    """The demo where a library of the server's is missing: one sentence names it, exit 1, and no trial is run."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler here: apt install gcc libc6-dev")
+    (tmp_path / "gone.c").write_text("int gone(void) { return 0; }\n")
+    (tmp_path / "server.c").write_text("int gone(void);\nint main(void) { return gone(); }\n")
+    for words in (
+        ["-shared", "-fPIC", "-o", "libgone.so.1", "gone.c"],
+        ["-o", "server", "server.c", "./libgone.so.1"],
+    ):
+        subprocess.run(["cc", *words], cwd=tmp_path, check=True)
+    (tmp_path / "libgone.so.1").unlink()
+    done = stillruns("demo", "--store", tmp_path / "s", STILLRUNS_LLAMA_SERVER=str(tmp_path / "server"))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert f"{tmp_path}/server does not start: it needs ./libgone.so.1, which is not here; install" in done.stderr
+
+
+def test_a_demo_without_one_known_trial_is_no_answer(tmp_path: Path) -> None:
+    """A server that dies before it says anything leaves every cell undecided: exit 1, and the last line says so."""
+    server = tmp_path / "llama-server"
+    server.write_text("#!/bin/sh\nexit 3\n")
+    server.chmod(0o755)
+    done = stillruns("demo", "--trials", "1", "--store", tmp_path / "s", STILLRUNS_LLAMA_SERVER=str(server))
+    assert done.returncode == 1 and "unverified 0/1" in done.stdout
+    assert "not decided, since no trial is known to have run under the condition" in done.stderr.splitlines()[-1]
 
 
 def test_a_hostile_name_cannot_move_the_cursor(tmp_path: Path) -> None:

@@ -39,6 +39,16 @@ def test_all_and_by_target() -> None:
     assert [line.split()[0] for line in every] == [entry.id for entry in load.workarounds()]
     mine = {line.split()[0] for line in said("--target", "gfx1031").splitlines()}
     assert "override-gfx-neighbour" in mine and "copy-gfx906-tensile-files" not in mine
+    assert {"amdgpu-no-runpm", "power-cap", "groups-and-permissions"} < mine
+
+
+def test_each_maker_has_its_own() -> None:
+    """Nothing that only ROCm or amdgpu has is listed for NVIDIA's, nor CUDA's for AMD's."""
+    nvidia = {line.split()[0] for line in said("--target", "sm_61").splitlines()}
+    assert not {name for name in nvidia if "amdgpu" in name or "rocm" in name}
+    entries = [entry for entry in load.workarounds() if entry.id in nvidia]
+    assert all(not entry.backends or {"cuda", "vulkan"} & set(entry.backends) for entry in entries)
+    assert {"load-without-mmap", "mesa-shader-cache"} <= nvidia
 
 
 def test_document() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import real_parts
 from stillruns.collect.source_tree import has, read
 from stillruns.errors import UsageError
 
@@ -24,7 +25,9 @@ def git(folder: Path, *args: str) -> str:
         "GIT_COMMITTER_NAME": "t",
         "GIT_COMMITTER_EMAIL": "t@example.org",
     }
-    return subprocess.run(["git", *args], cwd=folder, env=env, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        [real_parts.git(), *args], cwd=folder, env=env, check=True, capture_output=True, text=True
+    ).stdout
 
 
 @pytest.fixture

@@ -529,6 +529,26 @@ class TestVulkan:
             assert machines.gate(pascal, Layer.VERSIONS, "cuda").status is status
             sysroots.host(tmp_path)
 
+    @pytest.mark.parametrize(
+        ("driver", "target", "dropped"),
+        [("590.44.01", "sm_61", True), ("580.95.05", "sm_61", False), ("590.44.01", "sm_75", False),
+         ("535.183.01", "sm_35", True), ("470.256.02", "sm_35", False)],
+    )  # fmt: skip
+    def test_a_driver_that_dropped_the_card(self, tmp_path: Path, driver: str, target: str, dropped: bool) -> None:
+        """A newer branch is there, and works, and not for this card."""
+        sysroots.write(
+            tmp_path, "proc/driver/nvidia/version", f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {driver}  x"
+        )
+        gate = machines.gate(machines.judged(machines.of(tmp_path), target), Layer.VERSIONS, "cuda")
+        assert (gate.status is BLOCK and f"driver {driver} has dropped {target}" in gate.reason) == dropped, gate
+
+    @pytest.mark.parametrize(("target", "branch"), [("sm_35", "470"), ("sm_61", "580"), ("sm_90", "")])
+    def test_the_driver_that_still_knows_the_card(self, root: Path, target: str, branch: str) -> None:
+        """What is advised to be installed is of a branch that has not dropped the card."""
+        texts = [entry.text for entry in machines.judged(machines.of(root), target).advice]
+        assert [text for text in texts if "NVIDIA's driver" in text], texts
+        assert all((f"(branch {branch}: " in text) == bool(branch) for text in texts if "NVIDIA's driver" in text)
+
     def test_no_gpu_calls_for_no_driver(self, root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
         """Without a GPU nothing is advised to be installed; a board's GPU that is on no PCI bus is not denied, and
         vulkaninfo decides."""
@@ -619,6 +639,14 @@ class TestOthers:
         assert machines.gate(matrix, Layer.EXECUTION).status is ALLOW
         assert machines.path(matrix, "rocm").status is PathStatus.OPEN
         assert machines.gate(matrix, Layer.EXECUTION, "vulkan").status is UNKNOWN
+
+    def test_execution_elsewhere(self, root: Path) -> None:
+        """Trials that name no target say nothing about a card that is not in this machine."""
+        runs = (RunEvidence("vulkan", "", 6, 0, "r", ""),)
+        machine = dataclasses.replace(machines.of(root), runs=runs)
+        assert machines.gate(machines.judged(machine), Layer.EXECUTION, "vulkan").status is ALLOW
+        for target in ("gfx1030", "sm_90"):
+            assert machines.gate(machines.judged(machine, target), Layer.EXECUTION, "vulkan").status is UNKNOWN
 
     def test_device_init(self, root: Path) -> None:
         """A listing that dies blocks, with the runtime's words."""

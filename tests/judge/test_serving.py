@@ -100,15 +100,16 @@ def test_drop_in_decides_over_the_unit(root: Path) -> None:
 def test_rights_are_the_process_s(root: Path) -> None:
     """The groups of the running process decide, not those of who asks."""
     sysroots.nodes(root, "dev/kfd", "dev/dri/renderD128")
-    gid = (root / "dev/kfd").stat().st_gid
+    node = (root / "dev/kfd").stat()  # it belongs to whoever runs this test
+    gid, stranger = node.st_gid, max(node.st_uid, node.st_gid) + 1
     sysroots.write(root, "etc/group", f"render:x:{gid}:")
     sysroots.write(root, "etc/passwd", "root:x:0:0::/root:/bin/sh")
     process(root, 812, "ollama serve", groups=str(gid))
     assert gate(root, Layer.PERMISSIONS).status is ALLOW
-    process(root, 900, "llama-server", uid=1000, groups="1000 24")
+    process(root, 900, "llama-server", uid=stranger, groups=f"{stranger} {stranger + 1}")
     found = gate(root, Layer.PERMISSIONS)
     assert found.status is PARTIAL and "process 900" in found.reason
-    process(root, 812, "ollama serve", groups="24")
+    process(root, 812, "ollama serve", uid=stranger, groups=str(stranger))
     assert gate(root, Layer.PERMISSIONS).status is BLOCK
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from stillruns.store.opening import open_store
 
 ROOT = Path(__file__).parents[2]
 SHARED = Path(os.environ.get("STILLRUNS_SHARED", ROOT.parent / "shared"))
-STORE = ROOT / "tests" / "stores" / "replay-v1"
+GOLDEN = ROOT / "tests" / "stores" / "replay-v1"
 JOURNAL = """\
 Mar 07 01:31:30 host ollama[1416]: time=2026-03-07T01:31:30.000+09:00 level=INFO source=server.go:431 \
 msg="starting runner" cmd="/bin/ollama runner --ollama-engine --model /m/b --port 40001"
@@ -39,9 +40,15 @@ def read(path: str, store: Path | None = None) -> Autopsy:
     return autopsy.perform((path,), io.BytesIO(), stored)
 
 
-def test_a_store_s_newest_run() -> None:
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """A copy of a store: reading writes an index into it."""
+    return shutil.copytree(GOLDEN, tmp_path / "stored")
+
+
+def test_a_store_s_newest_run(stored: Path) -> None:
     """Nine trials of a real run: each log is a server, and the layers that each command asked for are known."""
-    found = read(str(STORE))
+    found = read(str(stored))
     assert (len(found.servers), found.incidents) == (9, ())
     assert {s.runtime for s in found.servers} == {Runtime.LLAMA_CPP}
     assert [s.id for s in found.servers] == [f"srv{n}" for n in range(9)]
@@ -54,14 +61,14 @@ def test_a_store_s_newest_run() -> None:
     assert len(logs) == len(found.sources) - len(logs) == 9
 
 
-def test_one_run_and_one_trial_by_id(tmp_path: Path) -> None:
+def test_one_run_and_one_trial_by_id(tmp_path: Path, stored: Path) -> None:
     """A run's or a trial's id names what to read in the store; one that is not there is said to be missing."""
-    run = read(str(STORE)).servers[0].name.split(".", 1)[0]
-    assert len(read(run, STORE).servers) == 9
-    (one,) = read(f"{run}.0003", STORE).servers
+    run = read(str(stored)).servers[0].name.split(".", 1)[0]
+    assert len(read(run, stored).servers) == 9
+    (one,) = read(f"{run}.0003", stored).servers
     assert one.name == f"{run}.0003"
     with pytest.raises(UsageError, match="no trial of"):
-        read(f"{run}.0999", STORE)
+        read(f"{run}.0999", stored)
     with pytest.raises(StoreError, match="no store at"):
         read(run, tmp_path / "nowhere")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -198,7 +199,7 @@ def test_a_changed_binary_is_refused(tmp_path: Path) -> None:
     store, original = tmp_path / "store", llama_server()
     assert original is not None
     binary = tmp_path / "llama-server"
-    binary.write_text(f'#!/bin/sh\nexec {original} "$@"\n')
+    binary.write_text(f'#!/bin/sh\nexec {shlex.quote(original)} "$@"\n')
     binary.chmod(0o755)
     place = spec(tmp_path, trials=1)
     place.write_text(place.read_text().replace('id = "cpu"', f'id = "cpu"\nbinary = "{binary}"'))
@@ -422,9 +423,9 @@ def attached(folder: Path, backend: str, trials: int) -> subprocess.CompletedPro
     assert binary is not None
     model = synthetic.ensure(synthetic.parse("synth:llama?layers=4"), folder)
     port, log = free_port(), folder / "server.log"
-    words = f"{binary} -m {model} -t 1 -c 512 -b 512 -fa off -np 1 -fit off --device none --port {port} -lv 4"
-    env = environment(LD_LIBRARY_PATH=str(Path(binary).parent))
-    with log.open("wb") as file, subprocess.Popen(words.split(), stderr=file, stdout=file, env=env) as server:
+    words = f"-t 1 -c 512 -b 512 -fa off -np 1 -fit off --device none --port {port} -lv 4"
+    argv, env = [binary, "-m", str(model), *words.split()], environment(LD_LIBRARY_PATH=str(Path(binary).parent))
+    with log.open("wb") as file, subprocess.Popen(argv, stderr=file, stdout=file, env=env) as server:
         place = folder / "attached.toml"
         place.write_text(
             f"""

@@ -132,3 +132,33 @@ def test_devices_that_cannot_be_listed_say_why() -> None:
     found = engine.read(b"", refused, b"", b"")
     assert isinstance(found.devices, Absence)
     assert "'llama-server: /lib/libc.so.6: version `GLIBC_2.38' not found" in found.devices.detail
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (b"build: 3640\n", ""),
+        (
+            b"/a/llama-server: error while loading shared libraries: libgomp.so.1: cannot open shared object file: No"
+            b" such file or directory\n",
+            "it needs libgomp.so.1, which is not here; install the package that has it (Debian and Ubuntu: libgomp1)",
+        ),
+        (
+            b"s: error while loading shared libraries: libx.so.3: cannot open shared object file: No such file\n",
+            "it needs libx.so.3, which is not here; install the package that has it",
+        ),
+        (
+            b"s: error while loading shared libraries: libx.so.3: wrong ELF class: ELFCLASS32\n",
+            "error while loading shared libraries: libx.so.3: wrong ELF class: ELFCLASS32; take a build for this "
+            "system, or build it here",
+        ),
+        (
+            b"s: /lib/libc.so.6: version `GLIBC_2.38' not found (required by s)\n",
+            "s: /lib/libc.so.6: version `GLIBC_2.38' not found (required by s); take a build for this system, or "
+            "build it here",
+        ),
+    ],
+)
+def test_what_the_loader_refused(said: bytes, why: str) -> None:
+    """A library that is missing is named with what brings it; every other refusal is quoted."""
+    assert engine.refusal(said) == why

@@ -38,6 +38,18 @@ def test_default_path(environment: dict[str, str], expected: str) -> None:
     assert isinstance(default_path(), Path)
 
 
+def test_a_user_without_a_home() -> None:
+    """A number that no user has, as in a container, and no HOME: one sentence that names what to set."""
+    if os.geteuid():
+        pytest.skip("only root can become a user that does not exist")
+    code = OPEN + "import os\nos.environ.clear(); os.setuid(4_000_000)\ntry:\n    default_path()\n"
+    code += "except Exception as error:\n    print(type(error).__name__, error)"
+    said = python(code).strip()
+    assert (
+        said.startswith("StoreError cannot tell where the store ~/.local/share/stillruns is") and "HOME=DIR" in said
+    )
+
+
 def test_created_private(tmp_path: Path) -> None:
     """A new store is for its owner only, parents included in the making; an empty folder is taken as it is."""
     store = open_store(tmp_path / "a" / "b" / "s")
@@ -169,7 +181,8 @@ def test_of_another_user() -> None:
         store = open_store(folder / "s")
         fill(store)
         store.close()
-        store.path.chmod(0o755)
+        for place in (store.path, *store.path.rglob("*")):  # whatever the umask of who runs this test
+            place.chmod(0o755 if place.is_dir() else 0o644)
         before = snapshot(store.path)
         assert python(FOREIGN, store.path).splitlines() == ["10 1 ()"] * 2 + ["True 0"] * 2
         assert snapshot(store.path) == before

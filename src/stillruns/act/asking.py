@@ -11,8 +11,7 @@ import contextlib
 import itertools
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -26,6 +25,8 @@ one of 512 tokens with their log-probabilities is a megabyte, and all are read a
 more different requests than that (a check) keeps an answer to each."""
 
 TOKENIZE = "/tokenize"
+SURE = 0.001
+"""Seconds on top of a duration, so that what is written down, in rounded numbers, is never shorter than was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,8 @@ class Ask:
     """What to ask once the server is ready; `port` is where it listens, `host` an address of this machine.
 
     Each of `lanes` sends `request` and then `more`, one after the other; with `seconds`, again and again until so
-    many are over, the last one to its end. `texts` are tokenised first, for requests that name their tokens.
+    many are over since the first was sent, the last one to its end. `texts` are tokenised first, for requests that
+    name their tokens.
     """
 
     port: int
@@ -92,7 +94,7 @@ class Asking:
         self._stop, self._abort = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._failed: Asked | None = None
-        self._until = 0.0
+        self._first_sent = float("inf")
         self._kept = KEPT
 
     def run(self) -> Heard:
@@ -100,7 +102,6 @@ class Asking:
         requests = self._requests()
         if requests:
             self._kept = max(KEPT, len({json.dumps(request, sort_keys=True) for request in requests}))
-            self._until = time.monotonic() + self.ask.seconds
             if self.ask.lanes == 1:
                 self._lane(0, requests, None)
             else:
@@ -161,17 +162,16 @@ class Asking:
                 self._take(asked)
                 if asked.failed or self._dead() is not None:
                     self._stop.set()
-                if self._stop.is_set():
+                if self._stop.is_set() or self._long_enough(asked):
                     return
 
-    def _turns(self, requests: list[dict[str, object]]) -> Iterator[dict[str, object]]:
-        if not self.ask.seconds:
-            yield from requests
-            return
-        for request in itertools.cycle(requests):
-            yield request
-            if time.monotonic() >= self._until:
-                return
+    def _turns(self, requests: list[dict[str, object]]) -> Iterable[dict[str, object]]:
+        return itertools.cycle(requests) if self.ask.seconds else requests
+
+    def _long_enough(self, last: Asked) -> bool:
+        """Whether a duration is over with this answer: measured as it will be judged, from the first request sent,
+        not from when the lanes were made, which takes a while on a busy machine."""
+        return self.ask.seconds > 0 and last.told.ended_at - self._first_sent >= self.ask.seconds + SURE
 
     def _send(self, peer: Peer, path: str, request: dict[str, object], body: str, lane: int) -> Asked:
         told = peer.ask(
@@ -189,6 +189,7 @@ class Asking:
 
     def _take(self, asked: Asked) -> None:
         with self._lock:
+            self._first_sent = min(self._first_sent, asked.told.sent_at)
             if asked.failed and self._failed is None:
                 self._failed = asked
                 return

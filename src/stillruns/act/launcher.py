@@ -34,7 +34,8 @@ import time
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGXFSZ = 1, 2, 9, 13, 15, 25
+SIGHUP, SIGINT, SIGKILL, SIGTERM = 1, 2, 9, 15
+LAST_SIGNAL = 64
 GRACE = 0.2
 """Seconds that descendants get to end by themselves once the server has ended."""
 
@@ -217,8 +218,10 @@ def start_server(libc: ctypes.CDLL, fields: list[bytes], out: int, err: int) -> 
             libc.prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
             if os.getppid() != launcher:
                 os._exit(127)
-            for number in (SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGXFSZ):
-                libc.signal(number, None)  # Python ignores SIGPIPE and SIGXFSZ, and we the others; a server must not
+            for number in range(1, LAST_SIGNAL + 1):
+                # Python ignores SIGPIPE and SIGXFSZ, we some more, a background job SIGQUIT: a server must not.
+                # Those that nobody may set (SIGKILL, SIGSTOP, the C library's own) are refused and stay as they are.
+                libc.signal(number, None)
             _limit_core(core, dump_filter)
             null = os.open("/dev/null", os.O_RDONLY)
             for source, target in ((null, 0), (out, 1), (err, 2)):

@@ -9,7 +9,7 @@ import click
 from stillruns.cli.options import common
 from stillruns.cli.output import emit_json, emit_text
 from stillruns.cli.progress import progress
-from stillruns.errors import ExitCode
+from stillruns.cli.run_job import exit_code, tell_undecided
 from stillruns.lab import demo, preparing, running
 from stillruns.report import run_json, run_text
 from stillruns.store.opening import open_store
@@ -28,4 +28,5 @@ def command(trials: int, as_json: bool, store_dir: Path | None) -> None:
         spec = demo.spec(store, shown, trials=trials)
         result = running.run(preparing.prepare(spec, store, shown), store, shown, new=True)
     emit_json(run_json.document(result)) if as_json else emit_text(run_text.text(result))
-    click.get_current_context().exit(ExitCode.COMPLETE if result.complete else ExitCode.NO)
+    tell_undecided(result)
+    click.get_current_context().exit(exit_code(result, set()))

@@ -34,18 +34,28 @@ def matrix(spec: Path, wanted: set[str], *, new: bool, as_json: bool, store_dir:
         with progress() as shown:
             result = running.run(preparing.prepare(asked, store, shown), store, shown, new=new)
         emit_json(run_json.document(result)) if as_json else emit_text(run_text.text(result))
-    undecided = sum(not c.applied and not c.unverified for c in result.cells)
-    if undecided:
-        cells = "1 cell was" if undecided == 1 else f"{undecided} cells were"
-        tell(f"exit 1: {cells} not decided, since no trial ran under the condition; the note in the table says why")
+    tell_undecided(result)
     return exit_code(result, wanted)
+
+
+def tell_undecided(result: RunResult) -> None:
+    """The sentence under a table that is not all decided."""
+    cells = _undecided(result)
+    if cells:
+        were = "1 cell was" if cells == 1 else f"{cells} cells were"
+        why = "no trial is known to have run under the condition; the note in the table says why"
+        tell(f"exit 1: {were} not decided, since {why}")
+
+
+def _undecided(result: RunResult) -> int:
+    """Cells without a trial that is known to be of the condition. An attached server without a log shows nothing of
+    itself: what it answered is all there is to decide."""
+    return sum(not c.applied and not (c.unverified and c.gpu_layers == "server") for c in result.cells)
 
 
 def exit_code(result: RunResult, wanted: set[str]) -> ExitCode:
     """0 when every cell is decided; 1 when one is void or undecided, or shows what `--fail-on` names."""
-    # an attached server without a log shows nothing of itself: what it answered is all there is to decide
-    decided = [c.applied or (c.unverified and c.gpu_layers == "server") for c in result.cells]
-    undecided = bool(result.undecided) or not all(decided)
+    undecided = bool(result.undecided) or _undecided(result) > 0
     if undecided or not result.complete or any(w.kind == "not tested" for w in result.warnings):
         return ExitCode.NO
     return ExitCode.NO if wanted & marks(result) else ExitCode.COMPLETE

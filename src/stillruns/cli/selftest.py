@@ -9,7 +9,7 @@ import click
 from stillruns.cli.options import common
 from stillruns.cli.output import emit_json, emit_text
 from stillruns.cli.progress import progress
-from stillruns.errors import ExitCode
+from stillruns.errors import ExitCode, Interrupted
 from stillruns.lab import selftest
 from stillruns.model.backend import Backend
 from stillruns.report import selftest_text
@@ -48,4 +48,6 @@ def command(
         emit_json(selftest_text.document(result))
     else:
         emit_text(selftest_text.markdown(result) if markdown else selftest_text.text(result))
+    if result.stopped:
+        raise Interrupted(result.stopped)
     click.get_current_context().exit(ExitCode.COMPLETE if all(r.right for r in result.results) else ExitCode.NO)

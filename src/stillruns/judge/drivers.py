@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from stillruns.model.backend import Backend
+from stillruns.model.backend import Backend, is_software
 
 _USER_SPACE = re.compile(
     r"\b(radv|llvmpipe|lavapipe|nvk|anv|turnip|amdvlk|AMD open-source driver|AMD proprietary driver)\b", re.IGNORECASE
 )
-_SOFTWARE = ("llvmpipe", "lavapipe", "swiftshader")
 _KERNEL: dict[Backend, tuple[str, ...]] = {
     Backend.ROCM: ("amdgpu",),
     Backend.CUDA: ("nvidia",),
@@ -30,7 +29,7 @@ def of(backend: Backend, description: str | None, kernel: Mapping[str, str]) -> 
     shown = description or ""
     named = _USER_SPACE.search(shown)
     parts = [named[1].lower() if named[1].isalnum() else named[1]] if named else []
-    if not any(word in shown.lower() for word in _SOFTWARE):
+    if not is_software(shown):
         modules = _KERNEL.get(backend) or tuple(m for m, sign in _VENDORS.items() if re.search(sign, shown))
         modules = _BELOW.get(parts[0], modules) if parts else modules
         loaded = [f"{module} {kernel[module]}".strip() for module in modules if module in kernel]

@@ -8,25 +8,21 @@ activations too and is itself the odd one out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from stillruns.judge.weights import FLOATS
 from stillruns.model.agreement import OutputVerdict
-from stillruns.model.backend import Backend
+from stillruns.model.backend import Backend, is_software
 from stillruns.model.divergence import Divergence, Path
 from stillruns.model.known_floor import KnownFloor, Pair
-
-_SOFTWARE = re.compile(r"llvmpipe|lavapipe|swiftshader", re.IGNORECASE)
-"""Vulkan devices that are the CPU, as their drivers name them (Mesa, SwiftShader)."""
 
 
 def pair_of(backend: Backend, device: str) -> Pair:
     """What a cell's device is beside the CPU reference."""
     if backend is Backend.CPU:
         return Pair.CPU_BUILD
-    return Pair.SOFTWARE if backend is Backend.VULKAN and _SOFTWARE.search(device) else Pair.CARD
+    return Pair.SOFTWARE if backend is Backend.VULKAN and is_software(device) else Pair.CARD
 
 
 def trusted(pair: Pair, quantisation: str, verdict: OutputVerdict) -> bool:

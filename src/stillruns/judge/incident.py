@@ -339,7 +339,7 @@ def _workarounds(
         entry = known.get(name)
         if entry is None:
             continue
-        fits = not entry.targets or target is None or target in entry.targets
+        fits = target is None or entry.fits(target)
         fits = fits and (not entry.backends or on is Backend.UNKNOWN or on.value in entry.backends)
         fits = fits and (not entry.runtimes or server.runtime.value in (*entry.runtimes, "unknown"))
         if fits:

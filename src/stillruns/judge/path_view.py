@@ -36,6 +36,18 @@ class PathView:
         return "cpu" if self.backend is Backend.CPU else "none"
 
     @property
+    def last_nvidia_branch(self) -> str:
+        """The last branch of NVIDIA's driver that knows the target (`580`); empty where none dropped it."""
+        known = next((entry for entry in self.tables.nvidia if entry.target == self.processor), None)
+        return known.last_driver if known else ""
+
+    @property
+    def nvidia_driver(self) -> str:
+        """What to install for this target: `NVIDIA's driver`, and its branch where newer ones dropped the card."""
+        branch = self.last_nvidia_branch
+        return "NVIDIA's driver" + (f" (branch {branch}: newer ones dropped {self.processor})" if branch else "")
+
+    @property
     def shown(self) -> str:
         """The target as it is printed."""
         return str(self.target) if self.target is not None else self.processor

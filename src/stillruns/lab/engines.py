@@ -43,6 +43,7 @@ def question(backend: BackendSpec, store: Store, environ: Mapping[str, str]) -> 
     found = adapter.find(backend.url or backend.binary, environ)
     output = adapter.probe(found, backend.prefix, environ=environ, env=backend.env, args=backend.args)
     outputs = (output.help, output.devices, output.version, output.system)
+    _must_start(found, outputs)
     evidence = []
     for number, finished in enumerate(outputs):
         blob = store.put_bytes(finished.stdout + b"\n" + finished.stderr)
@@ -55,6 +56,13 @@ def question(backend: BackendSpec, store: Store, environ: Mapping[str, str]) -> 
     if not device:
         notes.append(no_device(backend, engine))
     return Questioned(dataclasses.replace(backend, device=device), engine, tuple(evidence), tuple(notes))
+
+
+def _must_start(found: Found, outputs: Sequence[Finished]) -> None:
+    """A program that the dynamic loader refuses whatever it is asked can run no trial: no result of a condition."""
+    why = [engine_text.refusal(finished.stderr) if finished.status == 127 else "" for finished in outputs]
+    if why and all(why):
+        raise EnvironmentLacks(f"{found.binary} does not start: {why[0]}")
 
 
 def _engine(found: Found, outputs: Sequence[Finished], store: Store) -> Engine:

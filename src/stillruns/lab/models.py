@@ -11,6 +11,7 @@ from stillruns.act.models import synthetic
 from stillruns.act.runtimes.digests import digest_file
 from stillruns.errors import EnvironmentLacks, FormatError, SpecError
 from stillruns.formats import gguf, gguf_split
+from stillruns.lab.home import expanded
 from stillruns.store.ids import sha256_of
 from stillruns.store.store import Store
 
@@ -61,7 +62,7 @@ def resolve(name: str, store: Store) -> ModelFile:
     if name.startswith("synth:"):
         path = synthetic.ensure(synthetic.parse(name), store.cache_dir("models"))
     else:
-        path = Path(name).expanduser()
+        path = expanded(name)
     if path.is_dir():
         raise SpecError(f"the model {path} is a folder; give the .gguf file in it")
     if not path.is_file():

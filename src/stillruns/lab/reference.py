@@ -22,7 +22,7 @@ from stillruns.store.view import decode_trial
 
 
 def recall(store: Store, plan: CellPlan, prepared: Prepared) -> dict[str, object] | None:
-    """The record of the same reference from an earlier run: same binary, libraries, model, condition and CPU."""
+    """The record of the same reference from an earlier run: same binary, place, libraries, model, condition, CPU."""
     if not plan.is_reference:
         return None
     try:
@@ -76,7 +76,8 @@ def _place(store: Store, plan: CellPlan, prepared: Prepared) -> Path:
     model = prepared.model_of(plan.condition)
     body = {
         "condition": msgspec.to_builtins(plan.condition),
-        "engine": [engine.sha256, engine.libraries] if engine else None,
+        # its path too: a trial is proved by the program on its own command line
+        "engine": [engine.binary, engine.sha256, engine.libraries] if engine else None,
         "model": model.sha256 if model else None,
         "host": [host["cpu"], host["machine"], host["libc"]],
     }

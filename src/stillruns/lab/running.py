@@ -237,11 +237,15 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool, for
                 job.go_on()
             except KeyboardInterrupt:
                 writer.append("run_paused", identity, {"reason": "Ctrl-C"})
-                raise Interrupted(
-                    f"stopped by Ctrl-C; what ran is kept ({_whole(job)} trials), and the same command goes on from "
-                    "there"
-                ) from None
+                raise Interrupted(_stopped(job, new=new, form=form), identity) from None
             return _end(job)
+
+
+def _stopped(job: Run, *, new: bool, form: str) -> str:
+    """What Ctrl-C left behind, and what goes on with it."""
+    kept = f"stopped by Ctrl-C; what ran is kept ({_whole(job)} trials)"
+    again = "the same command without --new" if new else "the same command"
+    return f"{kept}; the next one begins anew" if form else f"{kept}, and {again} goes on from there"
 
 
 def _end(job: Run) -> RunResult:

@@ -10,8 +10,8 @@ from pathlib import Path
 from stillruns.act import orphans
 from stillruns.act.shim import build, faults
 from stillruns.act.shim.faults import Fault
-from stillruns.errors import EnvironmentLacks, UsageError
-from stillruns.lab import demo, engines, running, spec_file
+from stillruns.errors import EnvironmentLacks, Interrupted, UsageError
+from stillruns.lab import demo, engines, judging, running, spec_file
 from stillruns.lab.preparing import Prepared, prepare
 from stillruns.lab.progress import Progress
 from stillruns.model.backend import Backend
@@ -44,8 +44,8 @@ def run(
 ) -> SelftestResult:
     """Inject every fault that makes sense on `backend` (of the named kinds and phases; all when empty).
 
-    Raises UsageError for a kind or phase that is none, EnvironmentLacks without a llama-server, a C compiler, or the
-    backend.
+    Stopped by Ctrl-C it returns what had ended. Raises UsageError for a kind or phase that is none, EnvironmentLacks
+    without a llama-server, a C compiler, or the backend, Interrupted before the first fault ended.
     """
     chosen = _chosen(backend, kinds, phases)
     shim = build.build(None, store.cache_dir("shim"))
@@ -54,9 +54,15 @@ def run(
     base = prepare(_spec(side), store, progress, environ)
     logs = store.cache_dir("fault-logs")
     prepared = _with_faults(base, chosen, shim, logs, side.backend)
-    result = running.run(prepared, store, progress, new=True, form=FORM)
-    verdicts = {v.cell: v for v in result.verdicts}
+    stopped = None
+    try:
+        result = running.run(prepared, store, progress, new=True, form=FORM)
+    except Interrupted as error:
+        stopped, result = error, judging.judge_run(store, error.run)
     records = {str(r.body["trial"]): r.body["record"] for r in store.records(run=result.run, kind="trial_ended")}
+    verdicts = {v.cell: v for v in result.verdicts if v.trial in records}
+    if stopped and not any(fault.id in verdicts for fault in chosen):
+        raise stopped
     left = {o.trial for o in orphans.find()}
     skipped += _control(prepared, verdicts)
     engine = base.engines[side.id]
@@ -64,11 +70,12 @@ def run(
     for fault in chosen:
         verdict = verdicts.get(fault.id)
         if verdict is None:
-            skipped.append(f"{fault.id} was not run: its trial was interrupted")
+            skipped.append(f"{fault.id}: the selftest was stopped before its trial ended")
             continue
         record = decode_trial(records[verdict.trial])
         judged.append(_check(fault, backend, verdict, record, _log(logs, fault), verdict.trial in left))
-    return SelftestResult(result.run, tuple(judged), tuple(skipped), engine.binary, engine.version, engine.sha256)
+    what = engine.binary, engine.version, engine.sha256
+    return SelftestResult(result.run, tuple(judged), tuple(skipped), *what, str(stopped or ""))
 
 
 def _matching(kinds: Sequence[str], phases: Sequence[str]) -> list[Fault]:

@@ -14,6 +14,7 @@ import msgspec
 
 from stillruns.errors import SpecError
 from stillruns.lab import hypothesis_file, toml_file
+from stillruns.lab.home import expanded
 from stillruns.lab.hypothesis_file import Entry
 from stillruns.lab.spec_load import POSITIONS, check_load
 from stillruns.lab.spec_stop import FUTILITY as FUTILITY
@@ -201,7 +202,7 @@ def _backend(table: _Backend, path: Path) -> BackendSpec:
             refuse_taken(word, place)
     binary = table.binary
     if binary and "/" in binary:
-        binary = str((path.parent / Path(binary).expanduser()).resolve())
+        binary = str((path.parent / expanded(binary)).resolve())
     return BackendSpec(
         id=table.id,
         backend=backend,

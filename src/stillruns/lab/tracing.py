@@ -15,6 +15,7 @@ from stillruns import __version__
 from stillruns.catalogue.trace_specs import bridges, specs
 from stillruns.collect import source_tree
 from stillruns.errors import StoreError, UsageError
+from stillruns.lab.home import expanded
 from stillruns.model.trace import Bridges, SourceRef, Trace, TraceSpec
 from stillruns.normalise.source import tracing as source_tracing
 from stillruns.normalise.source.ir import DIALECT, FileFacts
@@ -39,10 +40,10 @@ def parse_source(text: str) -> Source:
     name, equals, rest = text.partition("=")
     if not equals or "/" in name:
         name, rest = "", text
-    path, rev = Path(rest).expanduser(), ""
+    path, rev = expanded(rest), ""
     if not path.exists() and "@" in rest:
         head, _, rev = rest.rpartition("@")
-        path = Path(head).expanduser()
+        path = expanded(head)
     if not rest:
         raise UsageError(f"--source {text!r} names no folder; write --source NAME=PATH or NAME=PATH@REV.")
     return Source(name or path.resolve().name, path, rev)

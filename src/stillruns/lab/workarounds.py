@@ -24,4 +24,4 @@ def find(ids: Sequence[str], target: str) -> tuple[Workaround, ...]:
     if target and parsed is None:
         raise UsageError(f"--target {target!r} is no GPU target; write gfx906 or sm_61.")
     entries = [known[name] for name in dict.fromkeys(ids)] if ids else list(known.values())
-    return tuple(e for e in entries if parsed is None or not e.targets or parsed.processor in e.targets)
+    return tuple(e for e in entries if parsed is None or e.fits(parsed.processor))

@@ -57,3 +57,11 @@ def on_host(buffer: str) -> bool:
     `Vulkan_Host`. `MTL0_Mapped` is a model file mapped into the device (llama.cpp,
     ggml/src/ggml-metal/ggml-metal.cpp:462 at b11434)."""
     return backend_of_device(buffer) is Backend.CPU or buffer.endswith("Host")
+
+
+_SOFTWARE = ("llvmpipe", "lavapipe", "swiftshader")
+
+
+def is_software(shown: str) -> bool:
+    """Whether a GPU device of this description or driver is the CPU, as Mesa's and SwiftShader's drivers say."""
+    return any(name in shown.lower() for name in _SOFTWARE)

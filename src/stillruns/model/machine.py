@@ -242,7 +242,8 @@ class DeviceInit:
 
 @dataclass(frozen=True, slots=True)
 class RunEvidence:
-    """What the store says about a target on a backend: applied trials that passed and failed, and the run."""
+    """What the store says about a target on a backend: applied trials that passed and failed, and the run. `target`
+    is empty where neither the log nor the card's name tells it."""
 
     backend: str
     target: str

@@ -28,7 +28,7 @@ class FaultResult:
 
 @dataclass(frozen=True, slots=True)
 class SelftestResult:
-    """All of them; `skipped` holds sentences on what could not be injected here."""
+    """All of them; `skipped` holds sentences on what could not be injected here, `stopped` one on a Ctrl-C."""
 
     run: str
     results: tuple[FaultResult, ...]
@@ -36,3 +36,4 @@ class SelftestResult:
     engine: str
     version: str
     sha256: str
+    stopped: str = ""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from enum import Enum
+from fnmatch import fnmatchcase
 
 import msgspec
+
+from stillruns.model.backend import Backend
 
 
 class WorkaroundKind(str, Enum):
@@ -21,9 +24,9 @@ class Workaround(msgspec.Struct, frozen=True):
     """One catalogue entry. Every field but `targets`, `runtimes` and `backends` (empty = any) is required to say
     something: an entry without a way back or a source does not load.
 
-    `set_env`, `set_args` is the machine-readable change where it is one (`{"HSA_OVERRIDE_GFX_VERSION": "9.0.0"}`);
-    `verify` says how to see that it took effect, `undo` how to take it back, `risk` what it can break,
-    `evidence` one of measured, source, reported, folklore.
+    `targets` are names, or `gfx*` for all of AMD's. `set_env`, `set_args` is the machine-readable change where it is
+    one (`{"HSA_OVERRIDE_GFX_VERSION": "9.0.0"}`); `verify` says how to see that it took effect, `undo` how to take it
+    back, `risk` what it can break, `evidence` one of measured, source, reported, folklore.
     """
 
     id: str
@@ -42,6 +45,13 @@ class Workaround(msgspec.Struct, frozen=True):
     evidence: str
     sources: tuple[str, ...]
     read_on: str
+
+    def fits(self, processor: str) -> bool:
+        """Whether it is for that target (`gfx906`, `sm_61`): listed, or one of the family `gfx*`, and with a backend
+        that the target's maker has."""
+        listed = not self.targets or any(fnmatchcase(processor, target) for target in self.targets)
+        foreign = {Backend.ROCM.value} if processor.startswith("sm_") else {Backend.CUDA.value}
+        return listed and not (self.backends and set(self.backends) <= foreign)
 
 
 class KnownIssue(msgspec.Struct, frozen=True):

@@ -19,6 +19,13 @@ from stillruns.normalise.system_info import features
 _DEVICE = re.compile(r"^\s+(\S+): (.*?)(?: \((\d+) MiB, (\d+) MiB free\))?$")
 _TROUBLE = re.compile(r"(?i)error|not found|cannot|failed|denied")
 _VERSION = re.compile(r"^version: (.+)$")
+_REFUSED = re.compile(
+    rb"error while loading shared libraries: (?P<library>[^ :\n]{1,400}): cannot open shared object file|"
+    rb"error while loading shared libraries: [^\n]{1,400}|[^\n]{1,400} not found \(required by [^\n)]{1,400}\)"
+)
+"""The dynamic loader's words when it does not start a program (glibc elf/dl-load.c, dl-version.c)."""
+_PACKAGES = {"libgomp.so.1": "libgomp1", "libvulkan.so.1": "libvulkan1"}
+"""Libraries that builds of llama.cpp take from the system, by their package in Debian and Ubuntu (`dpkg -S`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,20 @@ def read(help_text: bytes, devices: bytes, version: bytes, system: bytes) -> Eng
     """Parse the four outputs (stdout and stderr of each together, in any order). Empty bytes give absences."""
     flags, values = _help(help_text)
     return EngineText(flags, values, _devices(devices), _system_info(system), _version(version))
+
+
+def refusal(raw: bytes) -> str:
+    """Why the dynamic loader did not start the program that printed this, and what to do; empty when it did."""
+    found = _REFUSED.search(raw)
+    if found is None:
+        return ""
+    if not found["library"]:
+        return (
+            f"{visible(found[0].decode('utf-8', 'replace').strip())}; take a build for this system, or build it here"
+        )
+    library = visible(found["library"].decode("utf-8", "replace"))
+    package = f" (Debian and Ubuntu: {_PACKAGES[library]})" if library in _PACKAGES else ""
+    return f"it needs {library}, which is not here; install the package that has it{package}"
 
 
 def _lines(raw: bytes) -> list[str]:

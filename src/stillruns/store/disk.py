@@ -15,13 +15,16 @@ SYNC_THREADS = 8
 """Parallel fsyncs share one commit of the file system's journal: ten files cost about as much as one."""
 
 _FULL = "make space there or choose another place with --store, then repeat the command; what was recorded is kept"
-_RIGHTS = "use a store that you may write to (--store DIR) or ask its owner for the right"
+_RIGHTS = "use a store that you may write to (--store DIR or STILLRUNS_STORE=DIR) or ask its owner for the right"
 
 _SENTENCES: dict[int, tuple[str, str]] = {
     errno.ENOSPC: ("the disk is full", _FULL),
     errno.EDQUOT: ("your disk quota is used up", _FULL),
     errno.EFBIG: ("the file would exceed the size limit of this process (ulimit -f)", _FULL),
-    errno.EROFS: ("the file system is read-only", "choose another place with --store or remount it for writing"),
+    errno.EROFS: (
+        "the file system is read-only",
+        "choose another place with --store DIR or STILLRUNS_STORE=DIR, or remount it for writing",
+    ),
     errno.EACCES: ("permission denied", _RIGHTS),
     errno.EPERM: ("the operation is not permitted", _RIGHTS),
     errno.EMFILE: ("too many files are open", "raise the limit (ulimit -n) and repeat the command"),

@@ -15,12 +15,17 @@ _FOLDERS = ("journal", "blobs", "blobs/sha256", "blobs/temporary", "spool", "loc
 
 def default_path() -> Path:
     """$STILLRUNS_STORE, else $XDG_DATA_HOME/stillruns (an absolute path only, as the XDG specification wants it),
-    else ~/.local/share/stillruns."""
-    chosen = os.environ.get("STILLRUNS_STORE")
-    if chosen:
-        return Path(chosen).expanduser()
+    else ~/.local/share/stillruns. Raises StoreError where that needs a home and there is none."""
     data = os.environ.get("XDG_DATA_HOME", "")
-    return Path(data) / "stillruns" if data.startswith("/") else Path("~/.local/share/stillruns").expanduser()
+    inherited = f"{data}/stillruns" if data.startswith("/") else "~/.local/share/stillruns"
+    chosen = Path(os.environ.get("STILLRUNS_STORE") or inherited)
+    try:
+        return chosen.expanduser()
+    except RuntimeError as error:  # HOME is not set, and the system knows no user of this number (containers)
+        raise StoreError(
+            f"cannot tell where the store {chosen} is, since {chosen.parts[0]} is no home that is known here; name a "
+            "folder with --store DIR, STILLRUNS_STORE=DIR or HOME=DIR."
+        ) from error
 
 
 def open_store(path: Path | None, *, create: bool = True) -> Store:

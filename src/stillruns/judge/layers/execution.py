@@ -18,10 +18,14 @@ def judge(view: PathView) -> Gate | None:
     if view.target is None and view.backend is not Backend.CPU:
         return None
     runs = view.machine.runs
-    mine = [r for r in runs or () if r.backend == view.backend.value and r.target in ("", view.processor)]
+    # a trial whose log names no target may have run on any card of this machine, and on none that is not in it
+    targets = {view.processor} if view.card is None else {view.processor, ""}
+    mine = [r for r in runs or () if r.backend == view.backend.value and r.target in targets]
     passed, failed = sum(r.passed for r in mine), sum(r.failed for r in mine)
     if not passed + failed:
-        text = "no run of this machine is in the store" if runs is not None else "the store was not looked at"
+        text = (
+            "the store has no run of this machine that tells" if runs is not None else "the store was not looked at"
+        )
         return view.unknown(
             LAYER, f"{text}; `stillruns demo` or `stillruns run` would tell", AbsenceReason.NOT_COLLECTED
         )

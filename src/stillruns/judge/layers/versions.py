@@ -51,7 +51,13 @@ def _here(view: PathView) -> Gate | None:
     if view.backend is Backend.CUDA:
         driver = view.machine.nvidia
         if isinstance(driver, Absence):
-            return view.lacking(LAYER, driver.detail, weight=70, advice="install NVIDIA's driver")
+            return view.lacking(LAYER, driver.detail, weight=70, advice=f"install {view.nvidia_driver}")
+        last, branch = view.last_nvidia_branch, driver.driver.partition(".")[0]
+        if last and branch.isdecimal() and int(branch) > int(last):
+            text = f"driver {driver.driver} has dropped {view.processor}: {last} is the last branch that knows it"
+            return view.gate(
+                LAYER, GateStatus.BLOCK, text, driver.cite, weight=80, advice=f"install {view.nvidia_driver}"
+            )
     libraries = view.backend_libraries
     missing = [(library, soname) for _, library in libraries for soname in _unresolved(library)]
     found = _found(view)

@@ -32,7 +32,6 @@ _NO_PCI = re.compile(
 
 _PACKAGES = {
     0x1002: "mesa-vulkan-drivers",
-    0x10DE: "NVIDIA's driver with its Vulkan part",
     0x8086: "mesa-vulkan-drivers",
 }
 
@@ -86,6 +85,7 @@ def _drivers(view: PathView, facts: Vulkan, vendor: int, software: list[VulkanDr
     fitting = [d for d in facts.drivers if not d.software and _FITS[vendor].search(d.manifest)]
     whole = [driver for driver in fitting if driver.found]
     package = _PACKAGES.get(vendor, "the card's Vulkan driver")
+    package = f"{view.nvidia_driver} with its Vulkan part" if vendor == 0x10DE else package
     if whole:
         names = ", ".join(f"{_name(d)} (API {d.api})" for d in whole)
         evidence = [driver.cite for driver in whole]

@@ -6,17 +6,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from stillruns.model.backend import Backend
+from stillruns.model.backend import Backend, is_software
 from stillruns.model.server_log import LogDevice, Note
 
-_SOFTWARE = ("llvmpipe", "SwiftShader")
 _ARCH = re.compile(r"\d{3,4}")
 
 
 def software(devices: Sequence[LogDevice]) -> Note | None:
     """Every GPU that is listed is a Vulkan driver that computes on the CPU."""
     gpus = [d for d in devices if d.backend not in (Backend.CPU, Backend.UNKNOWN)]
-    if not gpus or not all(any(word in d.description or word in d.driver for word in _SOFTWARE) for d in gpus):
+    if not gpus or not all(is_software(f"{d.description} {d.driver}") for d in gpus):
         return None
     text = (
         f"Vulkan lists only a software renderer ({gpus[0].description}): it computes on the CPU. Install the card's "
