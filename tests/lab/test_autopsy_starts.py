@@ -116,6 +116,28 @@ def test_weights_mapped_into_a_device_are_no_fallback(device: str) -> None:
     assert not found.incidents and not found.warnings
 
 
+@pytest.mark.parametrize(
+    ("cache", "compute", "backends"),
+    [
+        ("ROCm0 KV", "ROCm0", (Backend.ROCM,)),
+        ("ROCm0 RS", "Vulkan0", (Backend.ROCM,)),  # where the layers are counts before who takes part
+        ("CPU KV", "CUDA0", ()),
+        ("", "CUDA0", (Backend.CUDA,)),
+        ("", "CPU", ()),
+    ],
+)
+def test_the_cache_stands_in_for_weights_that_no_line_tells(
+    cache: str, compute: str, backends: tuple[Backend, ...]
+) -> None:
+    """Layers are where their cache is. A compute buffer alone is a part that takes part, and proves nothing beside a
+    cache that is wholly the host's: builds for a GPU have one with no layer offloaded."""
+    text = f"llama_kv_cache:      {cache} buffer size =   128.00 MiB\n" if cache else ""
+    text += f"llama_context:      {compute} compute buffer size =   300.00 MiB\n"
+    found = autopsy.perform(("-",), io.BytesIO(text.encode()))
+    runners = found.servers[0].runners if found.servers else ()
+    assert tuple(b for runner in runners for b in runner.backends) == backends
+
+
 def test_the_kernels_kill_is_the_reason() -> None:
     """The kernel's line says who ended the runner and why: it is the key line, and the advice is of the machine's
     memory, not of the GPU's."""

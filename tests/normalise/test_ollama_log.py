@@ -12,7 +12,7 @@ import pytest
 
 from stillruns.catalogue import load
 from stillruns.model.applied import Answer
-from stillruns.model.backend import Runtime
+from stillruns.model.backend import Backend, Runtime
 from stillruns.model.evidence import parse_ref
 from stillruns.model.phase import Phase
 from stillruns.model.server_log import LogLine, ServerLog
@@ -270,3 +270,11 @@ def test_a_gpu_beside_a_line_that_finds_none_leaves_it_open() -> None:
     )
     assert [(note.kind, tuple(map(number, note.refs))) for note in found.notes] == [("contradiction", (1,))]
     assert found.requests[0].applied is Answer.UNKNOWN and found.runners[0].applied_layers is None
+
+
+def test_a_cache_on_a_device_tells_where_the_layers_are() -> None:
+    """A runner whose log shows neither weights nor a count of layers."""
+    server = planned("llama_kv_cache:      ROCm0 KV buffer size =   224.00 MiB", library="rocm")
+    assert server.runners[0].backends == (Backend.ROCM,)
+    server = planned("llama_kv_cache:        CPU KV buffer size =   224.00 MiB", library="rocm")
+    assert server.runners[0].backends == ()

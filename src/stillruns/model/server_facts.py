@@ -54,6 +54,10 @@ class Offload(msgspec.Struct, frozen=True):
     ref: Ref
 
 
+CACHE = ("kv", "rs")
+"""Purposes of buffers that lie where their layers are: keys and values, and the state of recurrent layers."""
+
+
 class Buffer(msgspec.Struct, frozen=True):
     """A buffer line: `device` as printed (`Vulkan0`, `CPU_Mapped`), `purpose` model, kv, compute, output or rs."""
 

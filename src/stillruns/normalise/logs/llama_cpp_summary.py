@@ -12,7 +12,7 @@ from stillruns.model.backend import Backend, Runtime, backend_of_device, on_host
 from stillruns.model.evidence import Ref
 from stillruns.model.expression import Expression
 from stillruns.model.phase import Phase
-from stillruns.model.server_facts import Offload, SeenDevice, ServerFacts, Trouble
+from stillruns.model.server_facts import CACHE, Offload, SeenDevice, ServerFacts, Trouble
 from stillruns.model.server_log import (
     Ending,
     Layers,
@@ -149,13 +149,12 @@ def used_backends(facts: ServerFacts) -> tuple[Backend, ...]:
 
 def _beside_weights(facts: ServerFacts) -> tuple[Backend, ...]:
     """Where no line of the weights is there: a layer's cache is where the layer is, and a compute buffer belongs to a
-    backend that takes part."""
-    for purpose in ("KV", "compute"):
-        on = [_backend_of(b.device, facts) for b in facts.buffers if b.purpose == purpose and not on_host(b.device)]
-        found = tuple(dict.fromkeys(b for b in on if b not in (Backend.UNKNOWN, Backend.CPU)))
-        if found:
-            return found
-    return ()
+    backend that takes part. Where the whole cache is the host's, one on a device tells nothing: builds for a GPU have
+    it with no layer there, too, for large batches."""
+    cache = [b for b in facts.buffers if b.purpose in CACHE]
+    telling = cache or [b for b in facts.buffers if b.purpose == "compute"]
+    on = [_backend_of(b.device, facts) for b in telling if not on_host(b.device)]
+    return tuple(dict.fromkeys(b for b in on if b not in (Backend.UNKNOWN, Backend.CPU)))
 
 
 def _runner(life: Life, facts: ServerFacts) -> Runner | None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from stillruns.model.backend import Backend, backend_of_device
 from stillruns.model.evidence import Ref, line_of
 from stillruns.model.expression import Expression
+from stillruns.model.server_facts import CACHE
 from stillruns.model.server_log import Layers, LogDevice, Runner
 from stillruns.normalise.logs.llama_cpp_state import State
 
@@ -202,7 +203,7 @@ class Load:
             return tuple(on_devices)
         if placed:
             return (Backend.CPU,)
-        cached = [b.device for b in self.llama.load.buffers if b.purpose == "KV"]
+        cached = [b.device for b in self.llama.load.buffers if b.purpose in CACHE]
         held = dict.fromkeys(backend_of_device(name) for name in cached if is_device(name))
         if held and applied is None:
             return tuple(held)  # a layer's cache is where the layer is
