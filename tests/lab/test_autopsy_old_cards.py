@@ -96,6 +96,15 @@ OTHER = (
 )
 
 
+def test_several_refused_cards_get_no_advice_that_is_for_one() -> None:
+    """An override for the integrated GPU would rename the card beside it too."""
+    (incident,) = pasted(REFUSED + REFUSED.replace("gfx803 gpu=0", "gfx1036 gpu=1") + NOTHING).incidents
+    assert incident.target is None
+    assert "HSA_OVERRIDE" not in incident.next_step and "Vulkan" in incident.next_step
+    (incident,) = pasted(REFUSED + NOTHING).incidents
+    assert incident.target == "gfx803"
+
+
 def test_a_refused_card_is_a_fallback_only_where_nothing_else_is_found() -> None:
     """A refused card beside a used one is a note; alone, and with the server's own word, it is the CPU's work."""
     (incident,) = pasted(REFUSED + NOTHING).incidents

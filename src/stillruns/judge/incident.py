@@ -94,7 +94,7 @@ def _survived(server: ServerLog, group: Group, known: Knowledge) -> Note:
     pattern = known.patterns.get(group.troubles[0].pattern) if group.troubles else None
     said = pattern.explanation if pattern else "it was stopped"
     if pattern and fallbacks.only_ignored(group):
-        advice = pattern.advice(_named_target(pattern, group.troubles[0]))
+        advice = pattern.advice(_named_target(pattern, group))
         return Note("device", f"{server.id}: {said} {advice}", refs[:5])
     if not group.endings and max(t.rank for t in group.troubles) < MINOR:
         return Note("weak", f"{server.id}: {len(refs)} line(s) that alone prove no failure: {said}", refs[:5])
@@ -119,7 +119,7 @@ def _incident(
         on = Backend.CPU  # the server says so itself
     device = incident_fields.device(server, runner, on, top.device if top else None)
     target, remark = incident_fields.target(device, server, known.cards)
-    named = _named_target(pattern, top)
+    named = _named_target(pattern, group)
     if named and device is not None and _another(device, target, named):
         device, remark = None, ""
     target = named or target
@@ -163,12 +163,13 @@ def _top(group: Group, patterns: Mapping[str, CrashPattern]) -> Trouble | None:
     return max(group.troubles, key=lambda t: (t.rank, -line_of(t.ref)), default=None)
 
 
-def _named_target(pattern: CrashPattern | None, top: Trouble | None) -> str | None:
-    """The target that the deciding line itself names (`GPU arch : gfx906`)."""
-    if pattern is None or top is None or "(?P<target>" not in pattern.regex:
+def _named_target(pattern: CrashPattern | None, group: Group) -> str | None:
+    """The target that the deciding lines themselves name (`GPU arch : gfx906`); None where they name several."""
+    if pattern is None or "(?P<target>" not in pattern.regex:
         return None
-    found = re.search(pattern.regex, top.text)
-    return found["target"] if found else None
+    found = (re.search(pattern.regex, trouble.text) for trouble in group.troubles if trouble.pattern == pattern.id)
+    targets = {each["target"] for each in found if each}
+    return targets.pop() if len(targets) == 1 else None
 
 
 def _another(device: LogDevice, target: str | None, named: str) -> bool:
