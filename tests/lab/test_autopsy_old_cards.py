@@ -16,6 +16,7 @@ from stillruns.lab import autopsy
 from stillruns.model.autopsy import Autopsy
 from stillruns.model.backend import Backend
 from stillruns.model.outcome import OutcomeKind
+from stillruns.model.target import parse_target
 
 DATA = Path(stillruns.__file__).parent / "catalogue" / "data"
 GOLDEN = Path(__file__).parents[1] / "golden" / "autopsy"
@@ -204,3 +205,13 @@ def test_every_override_that_is_advised_names_code_that_the_card_runs() -> None:
                 assert all(named in runs[target] for target in advice.targets), (pattern.id, value)
                 seen += 1
     assert seen >= 5
+
+
+def test_advice_for_a_target_is_found_by_its_name_and_is_one() -> None:
+    """A misspelt target would never be met, and of two pieces of advice for one target only the first."""
+    for pattern in load.patterns():
+        targets = [target for advice in pattern.next_for for target in advice.targets]
+        assert len(targets) == len(set(targets)), pattern.id
+        for target in targets:
+            parsed = parse_target(target)
+            assert parsed is not None and parsed.processor == target, (pattern.id, target)
