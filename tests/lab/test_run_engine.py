@@ -194,6 +194,39 @@ def test_a_run_that_was_stopped_while_it_was_judged_still_ends(tmp_path: Path) -
 
 
 @pytest.mark.engine()
+def test_a_changed_twin_is_refused(tmp_path: Path) -> None:
+    """The checks of a run are of one twin: another file in its place is told, as another model is."""
+    store, twin = tmp_path / "store", tmp_path / "twin.gguf"
+    for seed, name in ((0, "model.gguf"), (0, "twin.gguf"), (1, "other.gguf")):
+        kind = "Q8_0" if name == "model.gguf" else "F16"
+        synthetic.write(synthetic.parse(f"synth:llama?layers=1&type={kind}&seed={seed}"), tmp_path / name)
+    place = tmp_path / "s.toml"
+    place.write_text(
+        f"""
+[experiment]
+name = "t"
+model = "{tmp_path}/model.gguf"
+twin = "{twin}"
+check = true
+predict = 2
+context = 128
+warm = false
+[[backend]]
+id = "cpu"
+[matrix]
+gpu_layers = [0]
+[stop]
+trials = 1
+"""
+    )
+    assert stillruns("run", str(place), "--store", str(store)).returncode in (0, 1)
+    (tmp_path / "other.gguf").replace(twin)
+    refused = stillruns("run", str(place), "--store", str(store))
+    assert refused.returncode == 2
+    assert "the model's twin changed since run" in refused.stderr and "--new" in refused.stderr
+
+
+@pytest.mark.engine()
 def test_a_changed_binary_is_refused(tmp_path: Path) -> None:
     """A run goes on with the binary that it began with, or as a new run."""
     store, original = tmp_path / "store", llama_server()

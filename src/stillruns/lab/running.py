@@ -305,6 +305,11 @@ def _unfinished(prepared: Prepared, store: Store, *, new: bool) -> str | None:
     moved = was_files != {n: m.sha256 for n, m in prepared.models.items()}
     if moved or (isinstance(model, dict) and model.get("sha256") != digest):
         raise UsageError(f"the model changed since run {last.run} of this spec; --new starts a new run with it")
+    twin, here_twin = last.body.get("twin"), prepared.twin
+    if isinstance(twin, dict) and (here_twin is None or twin.get("sha256") != here_twin.sha256):
+        raise UsageError(
+            f"the model's twin changed since run {last.run} of this spec; --new starts a new run with it"
+        )
     plans = msgspec.convert(last.body["plans"], tuple[CellPlan, ...])
     if plans != prepared.plans:
         changed = next((p.id for p, q in zip(plans, prepared.plans, strict=False) if p != q), "the number of cells")
