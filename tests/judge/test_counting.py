@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from judge_samples import verdict
 from test_matrix import spec
 
-from stillruns.judge.counting import count, short_failure, short_reason, table
+from stillruns.judge.counting import count, short_failure, short_reason, table, without_failure
 from stillruns.judge.experiment import cells
 from stillruns.model.agreement import OutputVerdict
 from stillruns.model.applied import Answer
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.phase import Phase
+from stillruns.model.spec import StopRule
 
 PLANS = cells(spec(gpu_layers=(2,)))
 REFERENCE, FLOOR, PLAN = PLANS
@@ -46,6 +49,18 @@ def test_the_issues_notes() -> None:
     assert count(PLAN, [CRASH] * 5 + [OTHER_CRASH]).note == "SIGSEGV in prompt, ggml-vulkan"
     assert count(PLAN, [GOOD] * 5 + [VOID]).note == "1 void: ran on the CPU"
     assert count(PLAN, [GOOD] * 6).note == ""
+
+
+def test_all_passed_is_told_as_what_it_shows() -> None:
+    """20 of 20 is a rate below 13.9 %, one-sided; not where one failed, was void, or the number was not fixed."""
+    plan = dataclasses.replace(PLAN, stop=StopRule(trials=20))
+    (said,) = without_failure([count(plan, [GOOD] * 20)])
+    assert said.startswith("20 of 20 passed in one cell: that shows a failure rate below 13.9 % (one-sided 95 %)")
+    (said,) = without_failure(
+        [count(plan, [GOOD] * 20), count(plan, [GOOD] * 20), count(plan, [GOOD] * 19 + [CRASH])]
+    )
+    assert "in each of 2 cells" in said
+    assert not list(without_failure([count(plan, [GOOD] * 19), count(plan, [GOOD] * 19 + [VOID])]))
 
 
 def test_many_failures_stay_one_line() -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from stillruns.judge import blocks, sequential
-from stillruns.judge.stats import clopper_pearson
+from stillruns.judge.stats import clopper_pearson, upper_one_sided
 from stillruns.model.agreement import WORST_FIRST, OutputVerdict
 from stillruns.model.applied import Answer
 from stillruns.model.cell import Cell, Speed
@@ -24,6 +24,7 @@ from stillruns.model.placement import Placement
 from stillruns.model.rate import Rate
 from stillruns.model.spec import StopRule
 from stillruns.model.verdict import TrialVerdict
+from stillruns.model.wording import significant
 
 _LIBRARY = re.compile(r"\blib([\w.-]+?)\.so[\d.]*")
 _ADDRESS = re.compile(r"\+?0x[0-9a-f]+")
@@ -116,6 +117,21 @@ def rate(plan: CellPlan, failures: int, applied: int) -> Rate | None:
     if fixed(plan, applied):
         return clopper_pearson(failures, applied)
     return sequential.confidence_sequence(failures, applied)
+
+
+def without_failure(cells: Iterable[Cell]) -> Iterator[str]:
+    """What "all passed" shows where the number of trials was fixed beforehand: a sentence for each such number."""
+    clean = Counter(
+        cell.rate.n for cell in cells if cell.rate and not cell.rate.failures and cell.rate.method == "fixed-n"
+    )
+    for n, count in sorted(clean.items()):
+        below = upper_one_sided(0, n)
+        assert below is not None, n
+        where = f"in each of {count} cells" if count > 1 else "in one cell"
+        yield (
+            f"{n} of {n} passed {where}: that shows a failure rate below {significant(100 * below)} % (one-sided "
+            "95 %), and no less"
+        )
 
 
 def fixed(plan: CellPlan, applied: int) -> bool:

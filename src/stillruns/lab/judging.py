@@ -15,6 +15,7 @@ from stillruns.judge import answers as heard
 from stillruns.judge.matrix import covering_note
 from stillruns.lab import distributions, engines, floors, freezing, observing, reading
 from stillruns.model.applied import Answer, Applied
+from stillruns.model.cell import Cell
 from stillruns.model.cell_plan import CellPlan, CellState
 from stillruns.model.divergence import Check
 from stillruns.model.engine import Engine
@@ -242,14 +243,17 @@ def judged_run(start: Opening, judged: Judged) -> RunResult:
         met={trial: met.circumstances for trial, met in judged.met.items()},
         complete=CellState.OPEN not in states,
         undecided=tuple(p.id for p, s in zip(start.plans, states, strict=True) if s is CellState.UNDECIDED),
-        shared=_later_warnings(seen, judged.verdicts),
+        shared=_later_warnings(cells, seen, judged.verdicts),
     )
 
 
-def _later_warnings(seen: Sequence[ObservedCell], verdicts: Sequence[TrialVerdict]) -> tuple[RunWarning, ...]:
+def _later_warnings(
+    cells: Sequence[Cell], seen: Sequence[ObservedCell], verdicts: Sequence[TrialVerdict]
+) -> tuple[RunWarning, ...]:
     """Those that came after the first runs were recorded: in no digest."""
     repeats = (text for v in verdicts if (text := heard.not_repeated(v)))
     return (
+        *(RunWarning("rate", text) for text in counting.without_failure(cells)),
         *(RunWarning("block", text) for text in blocks.sentences(seen)),
         *(RunWarning("speed", text) for text in quoting.against_cpu(seen)),
         *(RunWarning("repeat", text) for text in repeats),
