@@ -78,7 +78,7 @@ def tables(folder: Path) -> dict[str, str]:
         **{f"matrix-{kind}": "".join(matrix(document)) for kind, document in runs.items()},
         **{f"claims-{kind}": "".join(claims(document)) for kind, document in runs.items()},
         **{f"distances-{way}": "".join(distances(way, runs, between)) for way in WAYS},
-        "drift": "".join(drift(report(store, DRIFT))),
+        "drift": "".join(drift(report(store, DRIFT), asked_again(store, DRIFT))),
         "drivers": "".join(told(report(drivers, HIDDEN), report(drivers, BROKEN))),
         "faults": "".join(faults(FOLDER / "faults.tar.xz")),
         "card": "".join(card(store, (F16, DRIFT))),
@@ -116,7 +116,8 @@ def model_of(name: str) -> tuple[str, str]:
 
 
 def matrix(document: Document) -> Iterator[str]:
-    """Passed of applied, tokens per second (median and its 95 % interval) and output, a model and backend a row."""
+    """Passed of applied, tokens per second (median, least and most of the trials) and output, a model and backend a
+    row."""
     cells = [c for c in document["cells"] if c["note"] != "reference"]
     yield "| model | backend | " + " | ".join(f"{n} layers" for n in LAYERS) + " |\n"
     yield "|---|---|" + "---|" * len(LAYERS) + "\n"
@@ -188,9 +189,29 @@ def all_layers(store: Path, run: str) -> Chains:
     return found
 
 
-def drift(document: Document) -> Iterator[str]:
-    """The checks of the hunt: what lay on the CPU, and how far the rest computed."""
-    yield "| on the CPU | prompt path | one token at a time | verdict |\n|---|---|---|---|\n"
+def asked_again(store: Path, run: str) -> dict[str, float]:
+    """KL divergence, in nats, between two answers of one server to the same tokens, by side: to the first request of
+    a check, and to the first of its decode path, whose tokens are the same and which comes after all of the prompt
+    path's. Only where the check has as many positions on both paths is the first one kept."""
+    found = {}
+    with open_store(store, create=False) as opened:
+        start = judging.opening(opened, run)
+        judged = judging.Judged(opened, run, start.plans, start.spec.backends, start.engines)
+        for plan in start.plans:
+            checked = judged.checked.get(distributions.PREFIX + plan.id)
+            if checked is not None:
+                first, again = (checked.of(path)[0].positions[:1] for path in (Way.PROMPT, Way.DECODE))
+                seen = divergence.measure(again, first, ())
+                assert seen is not None
+                found[plan.condition.backend_id] = seen.kl_mean
+    return found
+
+
+def drift(document: Document, again: Mapping[str, float]) -> Iterator[str]:
+    """The checks of the hunt: what lay on the CPU, how far the rest computed, and whether one server gave the same
+    tokens the same answer twice."""
+    yield "| on the CPU | prompt path | one token at a time | verdict | the same 29 tokens, 1st and 17th request |\n"
+    yield "|---|---|---|---|---|\n"
     kept = {
         "vulkan": "nothing",
         "but-block-0": "block 0",
@@ -201,7 +222,8 @@ def drift(document: Document) -> Iterator[str]:
     }
     for check in document["checks"]:
         side = check["cell"].partition("backend=")[2].partition(",")[0]
-        yield f"| {kept[side]} | {kl(check['seen'])} | {kl(check['decode'])} | {check['verdict']} |\n"
+        twice = f"{again[side]:.1e}" if again[side] else "the same"
+        yield f"| {kept[side]} | {kl(check['seen'])} | {kl(check['decode'])} | {check['verdict']} | {twice} |\n"
 
 
 def claims(document: Document) -> Iterator[str]:
@@ -231,8 +253,8 @@ def faults(archive: Path) -> Iterator[str]:
             text = stream.read() if stream and member.endswith(".json") else b""
             for result in json.loads(text)["results"] if text else ():
                 said = result["judged"] if result["right"] else f"**{result['judged']}**"
-                row = judged.setdefault((result["kind"], result["backend"]), {})
-                row[result["phase"]] = said.removesuffix(f" in {result['phase']}")
+                by_phase = judged.setdefault((result["kind"], result["backend"]), {})
+                by_phase[result["phase"]] = said.removesuffix(f" in {result['phase']}")
     phases = [phase.value for phase in Phase if any(phase.value in row for row in judged.values())]
     yield "| kind | backend | " + " | ".join(phases) + " |\n|---|---|" + "---|" * len(phases) + "\n"
     for (kind, backend), row in judged.items():
