@@ -59,9 +59,10 @@ def test_the_list_of_checked_files_is_fresh() -> None:
 
 
 def test_every_seed_row_is_kept_or_refuted() -> None:
-    """69 workarounds; the two refuted pieces of advice are known issues, never offered as workarounds."""
+    """69 workarounds, and what was found since; the two refuted pieces of advice are known issues, never offered as
+    workarounds."""
     ids = {w.id for w in load.workarounds()}
-    assert len(ids) == 69
+    assert len(ids - {"vulkan-keep-graph-order"}) == 69
     refuted = {issue.id for issue in load.known_issues() if issue.id.startswith("refuted-")}
     assert refuted == {"refuted-override-1030-on-vega", "refuted-rocm-641-on-gfx900"}
     assert not any(w.set_env.get("HSA_OVERRIDE_GFX_VERSION") == "10.3.0" for w in load.workarounds())

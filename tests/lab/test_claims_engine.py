@@ -219,3 +219,40 @@ refuted_if = "any(c.failed > 0 for c in cells if c.model == '{names[1]}')"
     kinds = [(names[0], "llama", "Q8_0"), (names[1], "qwen3", "F16")]
     assert floors == {(*kind, path) for kind in kinds for path in ("prompt", "decode")}
     assert {(c["seen"]["positions"], c["decode"]["positions"]) for c in document["checks"]} == {(20, 20)}
+    assert {c["again"]["kl_max"] for c in document["checks"]} == {0}
+
+
+@pytest.mark.engine
+@pytest.mark.vulkan
+@pytest.mark.slow
+def test_answers_that_depend_on_earlier_requests(tmp_path: Path, shader_cache: Path) -> None:
+    """llama.cpp b10068 on Vulkan lets a request see what an earlier one left in qwen35's state, and not in llama's; a
+    trial that asks once never shows it (llama.cpp issue 27805)."""
+    names = ["synth:llama?layers=4&type=F16", "synth:qwen35?layers=4&type=F16"]
+    spec = tmp_path / "s.toml"
+    spec.write_text(
+        f"""
+[experiment]
+name = "t"
+model = "{names[0]}"
+predict = 6
+context = 128
+check = true
+[[backend]]
+id = "vulkan"
+env = {{ GGML_VK_VISIBLE_DEVICES = "0", MESA_SHADER_CACHE_DIR = "{shader_cache}" }}
+[matrix]
+gpu_layers = ["all"]
+model = {json.dumps(names)}
+[stop]
+trials = 1
+"""
+    )
+    ended = stillruns("run", str(spec), "--json", "--store", str(tmp_path / "store"))
+    document = json.loads(ended.stdout)
+    jsonschema.validate(document, json.loads((ROOT / "docs/schemas/run.json").read_text()))
+    llama, qwen35 = document["checks"]
+    assert llama["verdict"] == "floor ok" and llama["again"]["kl_max"] == 0, llama["why"]
+    assert qwen35["verdict"] in ("suspicious", "wrong")
+    assert "what is computed depends on earlier requests" in qwen35["why"]
+    assert [c["output"] for c in document["cells"] if c["note"] != "reference"] == ["floor ok", "floor ok"]

@@ -101,7 +101,8 @@ class Asking:
         """All of it. An exception (Ctrl-C too) leaves no thread behind."""
         requests = self._requests()
         if requests:
-            self._kept = max(KEPT, len({json.dumps(request, sort_keys=True) for request in requests}))
+            different = any(request != requests[0] for request in requests)
+            self._kept = max(KEPT, len(requests)) if different else KEPT
             if self.ask.lanes == 1:
                 self._lane(0, requests, None)
             else:

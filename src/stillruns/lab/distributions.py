@@ -31,12 +31,14 @@ PREFIX = "check:"
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One check trial, read: its chains of positions, and whether the condition was applied."""
+    """One check trial, read: its chains of positions, whether the condition was applied, and what the first request
+    got at first and again at the end."""
 
     trial: str
     chains: tuple[forced.Chain, ...]
     status: Answer
     why: str
+    again: tuple[TokenProb, TokenProb] | None = None
 
     def of(self, path: Path) -> tuple[forced.Chain, ...]:
         """The chains of one path: the reference's answer first, then the texts."""
@@ -82,7 +84,7 @@ def read(store: Store, record: TrialRecord, plan: CellPlan | None, engine: Engin
     if plan is not None:
         proof, _ = applied.judge(plan.condition, engine, told.facts, record)
         status, why = proof.status, proof.why
-    return Checked(record.trial, forced.chains(store, told), status, why)
+    return Checked(record.trial, forced.chains(store, told), status, why, forced.again(store, told))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,11 +247,32 @@ def _compared(plan: CellPlan, model: str, sides: _Sides, known: Mapping[Path, Se
             verdicts.append((verdict, f"one token at a time: {why}"))
     if text is not None:
         verdicts.append(divergence.perplexity(text))
+    again = _repeated(sides.mine)
+    if again is not None:
+        verdicts += _said_again(again, floor, sides)
     # what could not be measured on one path leaves what the other shows
     measured = [v for v, _ in verdicts if v is not OutputVerdict.UNKNOWN]
     worst = min(measured, key=WORST_FIRST.index, default=OutputVerdict.UNKNOWN)
     why = "; ".join(why for _, why in verdicts)
-    return Check(plan.id, sides.mine.trial, model, worst, why, seen, floor, decode, decode_floor, text)
+    return Check(plan.id, sides.mine.trial, model, worst, why, seen, floor, decode, decode_floor, text, again)
+
+
+def _repeated(checked: Checked) -> Divergence | None:
+    """How far the first request's second answer is from its first."""
+    return divergence.measure(checked.again[1:], checked.again[:1], ()) if checked.again else None
+
+
+def _said_again(again: Divergence, floor: Divergence | None, sides: _Sides) -> list[tuple[OutputVerdict, str]]:
+    """Nothing where the request got the same again, as far as rounding goes; else that it depends on what was asked
+    before, unless the reference's does too."""
+    verdict, _ = divergence.verdict(again, floor, sides.weights)
+    if verdict in (OutputVerdict.SAME, OutputVerdict.FLOOR_OK):
+        return []
+    text = f"the first request, asked again at the end, got another answer ({again.kl_mean:.2g} nats)"
+    theirs = _repeated(sides.base)
+    if theirs is not None and divergence.verdict(theirs, floor, sides.weights)[0] is not OutputVerdict.SAME:
+        return [(OutputVerdict.UNKNOWN, f"{text}, and so did the reference's")]
+    return [(verdict, f"{text}: what is computed depends on earlier requests")]
 
 
 def _said(seen: Divergence | None, floor: Divergence | None, basis: str, weights: str) -> tuple[OutputVerdict, str]:

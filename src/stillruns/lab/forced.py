@@ -38,12 +38,33 @@ class _Position:
     evaluated: int | None
 
 
+def again(store: Store, read: reading.Reading) -> tuple[TokenProb, TokenProb] | None:
+    """What the first request got and what it got again at the end; None where it was not asked again, or where either
+    has no log-probabilities."""
+    record, exchanges = read.record, read.record.exchanges
+    if not _asked_again(store, record):
+        return None
+    found = [_position(store, record, exchange, None) for exchange in (exchanges[0], exchanges[-1])]
+    return (found[0].prob, found[1].prob) if found[0] and found[1] else None
+
+
+def _asked_again(store: Store, record: TrialRecord) -> bool:
+    exchanges = record.exchanges
+    if len(exchanges) < 2:
+        return False
+    first = _request(store, record, exchanges[0])
+    return bool(first) and first == _request(store, record, exchanges[-1])
+
+
 def chains(store: Store, read: reading.Reading) -> tuple[Chain, ...]:
-    """All chains of a check, up to the first position without log-probabilities."""
+    """All chains of a check, up to the first position without log-probabilities; without its first request asked
+    again at the end."""
     record = read.record
     timings = read.facts.timings if isinstance(read.facts, ServerFacts) else ()
     exchanges = record.exchanges
     shown = _evaluated([t.prompt_tokens for t in timings], len(exchanges), record.unkept)
+    if _asked_again(store, record):
+        exchanges, shown = exchanges[:-1], shown[:-1]
     found: list[list[_Position]] = []
     for exchange, evaluated in zip(exchanges, shown, strict=True):
         position = _position(store, record, exchange, evaluated)

@@ -17,7 +17,7 @@ LATER = ("checks", "survival", "log_rank", "floors")
 BESIDE = ("shared", "blocks", "driver", "driver_unknown", "sides")
 """Parts that say again what counts, scopes and circumstances hold: they are in no digest."""
 
-LATER_PATHS = ("decode", "decode_floor", "text")
+LATER_PATHS = ("decode", "decode_floor", "text", "again")
 """The same within a check."""
 
 LATER_MEASURED = ("prompt_per_second",)

@@ -39,8 +39,8 @@ class Divergence:
 class Check:
     """A cell's distributions checked against the reference's: one trial of its own, in no rate. `model` is what was
     checked: the twin in F16 where there is one. `seen` and `floor` are on the prompt path, `decode` and
-    `decode_floor` on the decode path, `text` those of `seen` that lie in fixed texts; None where nothing was
-    measured."""
+    `decode_floor` on the decode path, `text` those of `seen` that lie in fixed texts, `again` the first request's
+    answer at the end beside its first; None where nothing was measured."""
 
     cell: str
     trial: str
@@ -52,3 +52,4 @@ class Check:
     decode: Divergence | None = None
     decode_floor: Divergence | None = None
     text: Divergence | None = None
+    again: Divergence | None = None

@@ -43,7 +43,7 @@ def document(result: RunResult) -> dict[str, Any]:
 def _check(check: Check) -> dict[str, Any]:
     """Divergences keep six significant digits: healthy ones are small."""
     body: dict[str, Any] = msgspec.to_builtins(check)
-    for name in ("seen", "floor", "decode", "decode_floor", "text"):
+    for name in ("seen", "floor", "decode", "decode_floor", "text", "again"):
         if body[name] is not None:
             body[name] = precise(body[name])
     return body

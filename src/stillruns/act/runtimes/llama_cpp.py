@@ -261,7 +261,8 @@ def requests(condition: Condition) -> list[dict[str, object]]:
     incomparable.
 
     Positions are asked twice: each prefix as a new prompt, which is computed as a batch, and then each on top of the
-    one before (`cache_prompt`), which computes its last token alone, as generation does.
+    one before (`cache_prompt`), which computes its last token alone, as generation does. Last of all comes the first
+    request again: what it gets must not depend on those between.
     """
     asked = request(condition)
     if not condition.forced and not condition.forced_texts:
@@ -271,12 +272,13 @@ def requests(condition: Condition) -> list[dict[str, object]]:
     first = len(texts(condition)) - len(condition.forced_texts)
     for text in range(first, first + len(condition.forced_texts)):
         chains.append([(TokensOf(text, n), TokenAt(text, n)) for n in range(1, condition.forced_positions + 1)])
-    return [
+    every = [
         {**one, "prompt": prompt, "logit_bias": [[token, CERTAIN]], **path}
         for path in ({"cache_prompt": False}, {"cache_prompt": True, "id_slot": 0})
         for chain in chains
         for prompt, token in chain
     ]
+    return [*every, every[0]]
 
 
 def _after_answer(condition: Condition) -> list[tuple[object, object]]:
