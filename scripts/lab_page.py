@@ -81,6 +81,7 @@ def tables(folder: Path) -> dict[str, str]:
         "drift": "".join(drift(report(store, DRIFT), asked_again(store, DRIFT))),
         "drivers": "".join(told(report(drivers, HIDDEN), report(drivers, BROKEN))),
         "faults": "".join(faults(FOLDER / "faults.tar.xz")),
+        "components": "".join(components(FOLDER / "faults.tar.xz")),
         "card": "".join(card(store, (F16, DRIFT))),
         "repeats": repeats(store, F16, [runs["Q8_0"], runs["Q4_0"]]),
     }
@@ -250,7 +251,8 @@ def faults(archive: Path) -> Iterator[str]:
     with tarfile.open(archive) as packed:
         for member in sorted(packed.getnames()):
             stream = packed.extractfile(member)
-            text = stream.read() if stream and member.endswith(".json") else b""
+            wanted = member.startswith("faults-") and member.endswith(".json")
+            text = stream.read() if stream and wanted else b""
             for result in json.loads(text)["results"] if text else ():
                 said = result["judged"] if result["right"] else f"**{result['judged']}**"
                 by_phase = judged.setdefault((result["kind"], result["backend"]), {})
@@ -259,6 +261,23 @@ def faults(archive: Path) -> Iterator[str]:
     yield "| kind | backend | " + " | ".join(phases) + " |\n|---|---|" + "---|" * len(phases) + "\n"
     for (kind, backend), row in judged.items():
         yield f"| `{kind}` | {backend} | " + " | ".join(row.get(phase, "") for phase in phases) + " |\n"
+
+
+def components(archive: Path) -> Iterator[str]:
+    """Which parts a trial with that fault was laid to, by kind and backend: `unknown` where nothing points anywhere,
+    which is right of a fault that lies in the injecting library."""
+    blamed: dict[tuple[str, str], dict[str, None]] = {}
+    with tarfile.open(archive) as packed:
+        for backend in ("cuda", "vulkan"):
+            stream = packed.extractfile(f"report-{backend}.json")
+            assert stream is not None, backend
+            for trial in json.loads(stream.read())["trials"]:
+                kind = trial["cell"].partition(":")[2]
+                if ":" in trial["cell"] and trial["outcome"] != "ok":
+                    blamed.setdefault((kind, backend), {})[", ".join(trial["components"])] = None
+    yield "| kind | backend | laid to |\n|---|---|---|\n"
+    for (kind, backend), seen in sorted(blamed.items()):
+        yield f"| `{kind}` | {backend} | {'; or '.join(seen)} |\n"
 
 
 def repeats(store: Path, run: str, others: Sequence[Document]) -> str:

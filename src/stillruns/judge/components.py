@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from stillruns.judge.modules import parts_of
 from stillruns.judge.trial_view import file_name
 from stillruns.model.absence import Absence
+from stillruns.model.backend import Backend
 from stillruns.model.component import Component
 from stillruns.model.process import CoreNotes, CoreResult
 from stillruns.model.server_facts import Trouble
 
 _JIT_DRIVERS = ("libvulkan_lvp", "libvk_swiftshader", "libLLVM")
 """Drivers that run shaders as machine code that lies in no file."""
+
+
+_AMD = (Component.HSA, Component.HIP, Component.ROCBLAS, Component.HIPBLASLT, Component.MIOPEN)
+_FOREIGN: Mapping[Backend, tuple[Component, ...]] = {
+    Backend.ROCM: (Component.CUDA,),
+    Backend.CUDA: _AMD,
+    Backend.VULKAN: (Component.CUDA, *_AMD),
+}
+
+
+def own(found: Iterable[Component], on: Backend) -> tuple[Component, ...]:
+    """Each once, without what a backend does not use: one line is printed for CUDA and ROCm, and a pattern names the
+    parts of both. UNKNOWN alone when nothing is left."""
+    foreign = _FOREIGN.get(on, ())
+    return tuple(dict.fromkeys(c for c in found if c not in foreign)) or (Component.UNKNOWN,)
 
 
 def suspects(signal: str | None, core: CoreResult, troubles: tuple[Trouble, ...]) -> tuple[Component, ...]:

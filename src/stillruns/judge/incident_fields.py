@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
+from stillruns.judge.components import own
 from stillruns.judge.incident_group import Group, Index
 from stillruns.judge.modules import parts_of
 from stillruns.model.backend import Backend, Runtime, backend_of_device
@@ -233,17 +234,8 @@ def components(
     if exchangeable and (Component.VULKAN_DRIVER in found or outcome is OutcomeKind.OOM):
         # AMDVLK and the closed driver refuse allocations that RADV grants; they are the first to exchange
         found = [Component.VULKAN_DRIVER, *found]
-    foreign = _FOREIGN.get(on, ())
-    return tuple(dict.fromkeys(c for c in found if c not in foreign)) or (Component.UNKNOWN,)
+    return own(found, on)
 
-
-_AMD = (Component.HSA, Component.HIP, Component.ROCBLAS, Component.HIPBLASLT, Component.MIOPEN)
-_FOREIGN: Mapping[Backend, tuple[Component, ...]] = {
-    Backend.ROCM: (Component.CUDA,),
-    Backend.CUDA: _AMD,
-    Backend.VULKAN: (Component.CUDA, *_AMD),
-}
-"""What a backend does not use: one line is printed for CUDA and ROCm, and a pattern names the parts of both."""
 
 _NO_CODE = ("gpu-no-kernel-image", "gpu-invalid-device-function", "hip-no-binary", "hip-no-code-object")
 

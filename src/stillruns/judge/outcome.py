@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stillruns.judge.agreement import first_nan
-from stillruns.judge.components import place, suspects
+from stillruns.judge.components import own, place, suspects
 from stillruns.model.absence import Absence
+from stillruns.model.backend import Backend
 from stillruns.model.component import Component
 from stillruns.model.exchange import Answered
 from stillruns.model.outcome import Outcome, OutcomeKind
@@ -193,10 +194,11 @@ def _components(
     if end is not None and end.exit_status is None and end.signal is None:
         return (Component.KERNEL_DRIVER, Component.HARDWARE)
     ordered = troubles if key is None else (key, *(t for t in troubles if t is not key))
-    if key is not None and key.outcome in _CAUSES:
-        # the crash address shows who stumbled over the cause, not who caused it
-        return suspects(None, seen.record.core, ordered)
-    return suspects(manner.signal, seen.record.core, ordered)
+    # the crash address shows who stumbled over the cause, not who caused it
+    signal = None if key is not None and key.outcome in _CAUSES else manner.signal
+    devices = seen.facts.devices if seen.facts else ()
+    on = next((device.backend for device in devices if device.used), Backend.UNKNOWN)
+    return own(suspects(signal, seen.record.core, ordered), on)
 
 
 def _troubles(seen: _Seen) -> tuple[Trouble, ...]:
