@@ -31,17 +31,19 @@ def own(found: Iterable[Component], on: Backend) -> tuple[Component, ...]:
     return tuple(dict.fromkeys(c for c in found if c not in foreign)) or (Component.UNKNOWN,)
 
 
-def suspects(signal: str | None, core: CoreResult, troubles: tuple[Trouble, ...]) -> tuple[Component, ...]:
+def suspects(
+    signal: str | None, core: CoreResult, troubles: tuple[Trouble, ...], on: Backend = Backend.UNKNOWN
+) -> tuple[Component, ...]:
     """The candidates, most likely first, each once; UNKNOWN alone when nothing points anywhere.
 
     An illegal instruction is the host CPU's business first. Then the module of the crash, then what the log's lines
-    are known to mean (`troubles`, most telling first).
+    are known to mean (`troubles`, most telling first) on that backend; an address is believed on any.
     """
     found: list[Component] = [Component.HOST_CPU] if signal == "SIGILL" else []
     if signal is not None and isinstance(core, CoreNotes):
         found += of_module(core)
     for trouble in troubles:
-        found += trouble.components
+        found += own(trouble.components, on)
     unique = [c for c in dict.fromkeys(found) if c is not Component.UNKNOWN]
     return tuple(unique) or (Component.UNKNOWN,)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stillruns.judge.agreement import first_nan
-from stillruns.judge.components import own, place, suspects
+from stillruns.judge.components import place, suspects
 from stillruns.model.absence import Absence
 from stillruns.model.backend import Backend
 from stillruns.model.component import Component
@@ -198,7 +198,7 @@ def _components(
     signal = None if key is not None and key.outcome in _CAUSES else manner.signal
     devices = seen.facts.devices if seen.facts else ()
     on = next((device.backend for device in devices if device.used), Backend.UNKNOWN)
-    return own(suspects(signal, seen.record.core, ordered), on)
+    return suspects(signal, seen.record.core, ordered, on)
 
 
 def _troubles(seen: _Seen) -> tuple[Trouble, ...]:
