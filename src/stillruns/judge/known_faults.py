@@ -81,14 +81,16 @@ def matching(seen: Seen, issues: Iterable[KnownIssue]) -> tuple[tuple[str, ...],
     known: list[str] = []
     possible: list[tuple[str, str]] = []
     for issue in issues:
-        if not _signs(issue, seen):
-            continue
         answers = _conditions(issue, seen)
+        if any(answer is False for answer in answers.values()) or not _signs(
+            issue, seen
+        ):  # signs cost more to look for
+            continue
         if all(answer is True for answer in answers.values()):
             known.append(issue.id)
             continue
         untold = [name for name, answer in answers.items() if answer is None]
-        if len(untold) <= _UNTOLD and not any(answer is False for answer in answers.values()):
+        if len(untold) <= _UNTOLD:
             possible.append((issue.id, " and ".join(untold)))
     return tuple(known), tuple(possible)
 

@@ -36,6 +36,8 @@ def columns(rows: Sequence[Sequence[str]], gap: int = 2) -> list[str]:
 
 def width(text: str) -> int:
     """Terminal cells that a text takes: wide East Asian characters take two, combining marks none."""
+    if text.isascii():
+        return len(text)
     cells = 0
     for character in text:
         if unicodedata.combining(character):
@@ -51,4 +53,6 @@ def visible(text: str) -> str:
     The last door before a person, for texts of any origin. An excerpt of a log, which is kept and must be the same
     with every Python, is made visible when it is read, by a table of its own (`normalise.logs.reader`).
     """
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
