@@ -82,9 +82,8 @@ def matching(seen: Seen, issues: Iterable[KnownIssue]) -> tuple[tuple[str, ...],
     possible: list[tuple[str, str]] = []
     for issue in issues:
         answers = _conditions(issue, seen)
-        if any(answer is False for answer in answers.values()) or not _signs(
-            issue, seen
-        ):  # signs cost more to look for
+        # the signs cost more to look for than the conditions
+        if any(answer is False for answer in answers.values()) or not _signs(issue, seen):
             continue
         if all(answer is True for answer in answers.values()):
             known.append(issue.id)
