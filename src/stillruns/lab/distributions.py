@@ -84,7 +84,8 @@ def read(store: Store, record: TrialRecord, plan: CellPlan | None, engine: Engin
     if plan is not None:
         proof, _ = applied.judge(plan.condition, engine, told.facts, record)
         status, why = proof.status, proof.why
-    return Checked(record.trial, forced.chains(store, told), status, why, forced.again(store, told))
+    chains, again = forced.told(store, told)
+    return Checked(record.trial, chains, status, why, again)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,32 +38,16 @@ class _Position:
     evaluated: int | None
 
 
-def again(store: Store, read: reading.Reading) -> tuple[TokenProb, TokenProb] | None:
-    """What the first request got and what it got again at the end; None where it was not asked again, or where either
-    has no log-probabilities."""
-    record, exchanges = read.record, read.record.exchanges
-    if not _asked_again(store, record):
-        return None
-    found = [_position(store, record, exchange, None) for exchange in (exchanges[0], exchanges[-1])]
-    return (found[0].prob, found[1].prob) if found[0] and found[1] else None
-
-
-def _asked_again(store: Store, record: TrialRecord) -> bool:
-    exchanges = record.exchanges
-    if len(exchanges) < 2:
-        return False
-    first = _request(store, record, exchanges[0])
-    return bool(first) and first == _request(store, record, exchanges[-1])
-
-
-def chains(store: Store, read: reading.Reading) -> tuple[Chain, ...]:
-    """All chains of a check, up to the first position without log-probabilities; without its first request asked
-    again at the end."""
+def told(store: Store, read: reading.Reading) -> tuple[tuple[Chain, ...], tuple[TokenProb, TokenProb] | None]:
+    """All chains of a check, up to the first position without log-probabilities, and what its first request got at
+    first and again at the end; None for the latter where it was not asked again, or either has none."""
     record = read.record
     timings = read.facts.timings if isinstance(read.facts, ServerFacts) else ()
     exchanges = record.exchanges
     shown = _evaluated([t.prompt_tokens for t in timings], len(exchanges), record.unkept)
+    last = None
     if _asked_again(store, record):
+        last = _position(store, record, exchanges[-1], None)
         exchanges, shown = exchanges[:-1], shown[:-1]
     found: list[list[_Position]] = []
     for exchange, evaluated in zip(exchanges, shown, strict=True):
@@ -74,7 +58,16 @@ def chains(store: Store, read: reading.Reading) -> tuple[Chain, ...]:
             found[-1].append(position)
         else:
             found.append([position])
-    return tuple(_chain(part) for part in found)
+    again = (found[0][0].prob, last.prob) if found and last else None
+    return tuple(_chain(part) for part in found), again
+
+
+def _asked_again(store: Store, record: TrialRecord) -> bool:
+    exchanges = record.exchanges
+    if len(exchanges) < 2:
+        return False
+    first = _request(store, record, exchanges[0])
+    return bool(first) and first == _request(store, record, exchanges[-1])
 
 
 def _evaluated(timings: list[int | None], kept: int, unkept: int) -> list[int | None]:
