@@ -211,7 +211,7 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool, for
         progress.note(f"a process left over from trial {orphan.trial} (pid {orphan.pid}) {fate}")
     identity = _unfinished(prepared, store, new=new)
     resumed = identity is not None
-    with store.writer() as writer:
+    with store.writer() as writer, _signals():
         if identity is None:
             identity = run_id(datetime.now(timezone.utc), prepared.spec.sha256)
             changed = freezing.changed(store, prepared.spec)
@@ -224,7 +224,7 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool, for
                 writer.append(freezing.RECORD, identity, freezing.record(prepared.spec))
             for sentence in freezing.warnings({"changed_hypotheses": changed}):
                 progress.note(sentence)
-        with store.hold(identity), _signals():
+        with store.hold(identity):
             job = Run(prepared, store, writer, identity, progress)
             if resumed and job.complete:
                 progress.note(f"run {identity} of this spec is complete already; --new runs it again")
