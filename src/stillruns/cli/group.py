@@ -13,6 +13,7 @@ import traceback
 import click
 
 from stillruns import __version__
+from stillruns.cli import stopping
 from stillruns.errors import ExitCode, StillrunsError
 from stillruns.report.columns import visible
 
@@ -81,7 +82,7 @@ def run() -> None:
             error.show()
         code = ExitCode.USAGE
     except (click.exceptions.Abort, KeyboardInterrupt):
-        _say("stillruns: interrupted; what was recorded so far is kept.")
+        stopping.say()
         code = ExitCode.INTERRUPTED
     except StillrunsError as error:
         if _debugging():
@@ -100,6 +101,7 @@ def run() -> None:
     except Exception as error:
         code = _fault(error)
     _flush()
+    stopping.EAR.deaf()
     sys.exit(int(code or 0))
 
 

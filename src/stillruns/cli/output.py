@@ -1,4 +1,4 @@
-"""Results to stdout, everything else to stderr."""
+"""Results to stdout, each of them whole; everything else to stderr."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from typing import Any
 
 import click
 
+from stillruns.cli.stopping import EAR
+
 
 def emit_json(document: dict[str, Any]) -> None:
     """One JSON document on stdout."""
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    with EAR.whole():
+        click.echo(text)
 
 
 def emit_text(text: str) -> None:
     """Text on stdout as it is: no markup is read in it, no colour added."""
-    click.echo(text, nl=not text.endswith("\n"))
+    with EAR.whole():
+        click.echo(text, nl=not text.endswith("\n"))
 
 
 def tell(text: str) -> None:
