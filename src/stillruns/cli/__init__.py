@@ -22,8 +22,8 @@ def main() -> None:
 
     stopping.EAR.listen()
     try:
-        from stillruns.cli.group import run
-
+        with stopping.EAR.held():
+            from stillruns.cli.group import run
         run()
     except KeyboardInterrupt:  # while the program was loaded, or said its last words
         stopping.say()

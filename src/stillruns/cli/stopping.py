@@ -49,9 +49,16 @@ class Ear:
         for number in (*NUMBERS, signal.SIGALRM):
             signal.signal(number, signal.SIG_IGN)
 
+    @property
+    def heard(self) -> bool:
+        """Whether we were told to stop: whatever error then comes up is the stop in disguise (Python makes a
+        RuntimeError of what is raised in some places)."""
+        return bool(self._name)
+
     @contextlib.contextmanager
-    def whole(self) -> Iterator[None]:
-        """What is written in this block comes out whole: a stop waits for its end (a second one does not)."""
+    def held(self) -> Iterator[None]:
+        """A stop waits for the end of this block (a second one does not): what is written comes out whole, and what
+        is imported is there whole, since an import is full of places that swallow or disguise a KeyboardInterrupt."""
         self._holding = True
         try:
             yield
