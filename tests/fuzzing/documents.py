@@ -20,7 +20,7 @@ from stillruns.collect.gathering import NoCommands
 from stillruns.collect.tree import FileTree
 from stillruns.errors import SpecError, StillrunsError, UsageError
 from stillruns.formats.zstd import ZstdCompressor, ZstdDecompressor
-from stillruns.judge import hypotheses
+from stillruns.judge.claims import hypotheses
 from stillruns.lab import hypothesis_file, importing, snapshot, spec_file, studying
 from stillruns.lab.machine import Asked, read_machine
 from stillruns.model.absence import Absence

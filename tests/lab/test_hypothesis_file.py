@@ -8,7 +8,7 @@ import pytest
 
 from stillruns.catalogue.stock_hypotheses import shipped_hypotheses
 from stillruns.errors import SpecError
-from stillruns.judge import hypotheses
+from stillruns.judge.claims import hypotheses
 from stillruns.lab import freezing, hypothesis_file, spec_file
 from stillruns.model.spec import HypothesisSpec
 

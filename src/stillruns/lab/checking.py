@@ -11,7 +11,7 @@ from stillruns.catalogue.gate_tables import tables
 from stillruns.collect.gathering import Commands, NoCommands
 from stillruns.collect.tree import FileTree, Tree
 from stillruns.errors import UsageError
-from stillruns.judge import gates
+from stillruns.judge.gates import gates
 from stillruns.lab import asked_versions, device_init, run_evidence, snapshot, tools, vulkan_listing
 from stillruns.lab.machine import Asked, Reading, merged, named_runtimes, read_machine
 from stillruns.lab.probing import LiveCommands

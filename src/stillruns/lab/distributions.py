@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stillruns.judge import applied, divergence
-from stillruns.judge import floors as rules
+from stillruns.judge.answers import divergence
+from stillruns.judge.answers import floors as rules
+from stillruns.judge.trials import applied
 from stillruns.lab import floors, forced, reading
 from stillruns.model.agreement import WORST_FIRST, OutputVerdict
 from stillruns.model.applied import Answer

@@ -11,7 +11,7 @@ from stillruns.act.runtimes import adapters, digests, openai
 from stillruns.act.runtimes.adapter import Found
 from stillruns.collect import host_cpu as cpu_files
 from stillruns.errors import EnvironmentLacks
-from stillruns.judge import host_cpu as cpu_judge
+from stillruns.judge.gates import host_cpu as cpu_judge
 from stillruns.model.absence import Absence
 from stillruns.model.backend import Backend, Runtime, backend_of_device
 from stillruns.model.condition import Condition

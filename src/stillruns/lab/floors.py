@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from stillruns.judge import divergence, floors
+from stillruns.judge.answers import divergence, floors
 from stillruns.model.absence import Absence
 from stillruns.model.cell_plan import CellPlan
 from stillruns.model.divergence import Check, Divergence, Path

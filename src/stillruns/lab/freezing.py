@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from stillruns.judge.hypotheses import Posed
+from stillruns.judge.claims.hypotheses import Posed
 from stillruns.model.claim import Frozen
 from stillruns.model.spec import HypothesisSpec, Spec
 from stillruns.store.ids import digest, without_later

@@ -9,7 +9,7 @@ import msgspec
 
 from stillruns.catalogue.stock_hypotheses import shipped_hypotheses
 from stillruns.errors import SpecError
-from stillruns.judge import hypotheses
+from stillruns.judge.claims import hypotheses
 from stillruns.lab import toml_file
 from stillruns.model.spec import HypothesisSpec
 

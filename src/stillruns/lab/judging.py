@@ -10,9 +10,12 @@ import msgspec
 
 from stillruns.catalogue.load import known_issues
 from stillruns.errors import UsageError
-from stillruns.judge import agreement, blocks, counting, experiment, hypotheses, quoting, survival, verdict
-from stillruns.judge import answers as heard
-from stillruns.judge.matrix import covering_note
+from stillruns.judge.answers import agreement, heard
+from stillruns.judge.cells import counting, experiment
+from stillruns.judge.cells.matrix import covering_note
+from stillruns.judge.claims import hypotheses, quoting
+from stillruns.judge.statistics import blocks, survival
+from stillruns.judge.trials import verdict
 from stillruns.lab import distributions, engines, floors, freezing, observing, reading
 from stillruns.model.applied import Answer, Applied
 from stillruns.model.cell import Cell

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stillruns.catalogue.options import options
-from stillruns.judge import lint
+from stillruns.judge.recipe import lint
 from stillruns.judge.recipe.ground import Ground
 from stillruns.model.lint import Reading
 from stillruns.model.recipe import RecipeForm

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from stillruns.judge import answers as heard
-from stillruns.judge import counting, drivers
+from stillruns.judge.answers import heard
+from stillruns.judge.cells import counting, drivers
 from stillruns.model.absence import Absence
 from stillruns.model.agreement import WORST_FIRST
 from stillruns.model.backend import Backend

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
-from stillruns.judge import drivers
+from stillruns.judge.cells import drivers
 from stillruns.lab import observing_logs, studying
 from stillruns.lab.observing_logs import LogTrial
 from stillruns.model.backend import Backend, Runtime

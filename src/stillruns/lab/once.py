@@ -20,9 +20,10 @@ from stillruns.act.asking import Ask
 from stillruns.act.runtimes.llama_cpp import NAME, LlamaCpp
 from stillruns.catalogue import load
 from stillruns.errors import EnvironmentLacks, UsageError
-from stillruns.judge import incident_words, user_command
-from stillruns.judge import once as judge_once
-from stillruns.judge.user_command import UserCommand
+from stillruns.judge.incidents import words as incident_words
+from stillruns.judge.trials import once as judge_once
+from stillruns.judge.trials import user_command
+from stillruns.judge.trials.user_command import UserCommand
 from stillruns.lab import reading, verdict_digest
 from stillruns.lab.running import shelf
 from stillruns.lab.spec_file import DEFAULT_PROMPT

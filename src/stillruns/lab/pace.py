@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stillruns.judge import experiment
+from stillruns.judge.cells import experiment
 from stillruns.model.cell_plan import CellPlan
 from stillruns.model.verdict import TrialVerdict
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stillruns.errors import EnvironmentLacks
-from stillruns.judge import experiment
+from stillruns.judge.cells import experiment
 from stillruns.lab import engines, observing
 from stillruns.lab.models import ModelFile, resolve
 from stillruns.lab.progress import Progress

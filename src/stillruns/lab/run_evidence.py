@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from stillruns.catalogue.load import card_names
 from stillruns.errors import StillrunsError
-from stillruns.judge.incident_fields import card_target
+from stillruns.judge.incidents.fields import card_target
 from stillruns.lab import host, judging, reading
 from stillruns.model.absence import Absence
 from stillruns.model.backend import Backend, is_software

@@ -18,7 +18,7 @@ from stillruns.act import orphans, sampling, trial
 from stillruns.act.runtimes import adapters
 from stillruns.act.trial import Put
 from stillruns.errors import Interrupted, UsageError
-from stillruns.judge import experiment
+from stillruns.judge.cells import experiment
 from stillruns.lab import distributions, floors, freezing, reference, verdict_digest
 from stillruns.lab.host import describe as describe_host
 from stillruns.lab.judging import Judged, judged_run, opening

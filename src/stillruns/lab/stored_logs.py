@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from stillruns.collect.logs import LogInput
 from stillruns.errors import UsageError
-from stillruns.judge import outcome, user_command
+from stillruns.judge.trials import outcome, user_command
 from stillruns.lab import reading
 from stillruns.model.backend import Runtime
 from stillruns.model.evidence import Ref

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stillruns.catalogue import load
-from stillruns.judge import incident, log_trials
+from stillruns.judge.incidents import incident
+from stillruns.judge.studies import log_trials
 from stillruns.lab import autopsy
 from stillruns.model.autopsy import Incident
 from stillruns.model.backend import Runtime

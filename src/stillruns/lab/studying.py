@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stillruns.errors import UsageError
-from stillruns.judge import incident, log_findings, study_conditions, study_findings, worklog
-from stillruns.judge import study as judge_study
+from stillruns.judge.incidents import incident
+from stillruns.judge.studies import conditions as study_conditions
+from stillruns.judge.studies import findings as study_findings
+from stillruns.judge.studies import log_findings, worklog
+from stillruns.judge.studies import study as judge_study
 from stillruns.lab import autopsy, noted_names, observing_logs, study_logs, worklog_form
 from stillruns.lab.observing_logs import LogTrial
 from stillruns.model.absence import Absence
