@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from stillruns.judge.answers import divergence  # noqa: E402  (the program of this checkout, installed or not)
-from stillruns.lab import distributions, judging, reading  # noqa: E402
+from stillruns.lab.runs import distributions, judging, reading  # noqa: E402
 from stillruns.model.divergence import Path as Way  # noqa: E402
 from stillruns.model.exchange import Answered, TokenProb  # noqa: E402
 from stillruns.model.phase import Phase  # noqa: E402

@@ -24,9 +24,9 @@ from stillruns.judge.incidents import words as incident_words
 from stillruns.judge.trials import once as judge_once
 from stillruns.judge.trials import user_command
 from stillruns.judge.trials.user_command import UserCommand
-from stillruns.lab import reading, verdict_digest
 from stillruns.lab.running import shelf
-from stillruns.lab.spec_file import DEFAULT_PROMPT
+from stillruns.lab.runs import reading, verdict_digest
+from stillruns.lab.specs.spec_file import DEFAULT_PROMPT
 from stillruns.model.absence import Absence
 from stillruns.model.evidence import Ref, parse_ref
 from stillruns.model.once_result import OnceResult

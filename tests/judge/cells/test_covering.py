@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stillruns.judge.cells import covering, experiment
-from stillruns.lab import spec_file
+from stillruns.lab.specs import spec_file
 
 
 @settings(deadline=None, max_examples=60)

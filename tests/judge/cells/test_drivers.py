@@ -11,7 +11,7 @@ import pytest
 from claim_samples import cell, claim
 from stillruns.catalogue.stock_hypotheses import shipped_hypotheses as library
 from stillruns.judge.cells import drivers
-from stillruns.lab import host
+from stillruns.lab.runs import host
 from stillruns.model.backend import Backend
 from stillruns.model.claim import Claim, ClaimVerdict
 from stillruns.report import claims_json, claims_text

@@ -8,7 +8,7 @@ import pytest
 
 from claim_samples import VOID, cell, claim, trial
 from stillruns.catalogue.stock_hypotheses import shipped_hypotheses as library
-from stillruns.lab import observing
+from stillruns.lab.runs import observing
 from stillruns.model.applied import Answer
 from stillruns.model.claim import ClaimVerdict
 from stillruns.model.observed import ObservedCell, ObservedTrial

@@ -7,7 +7,7 @@ from typing import Any
 from stillruns.judge.studies import conditions as study_conditions
 from stillruns.judge.studies import findings as study_findings
 from stillruns.judge.studies.conditions import Conditions
-from stillruns.lab import noted_names
+from stillruns.lab.studies import noted_names
 from stillruns.model.backend import Backend
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.server_log import VersionRange
