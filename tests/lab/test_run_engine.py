@@ -148,11 +148,20 @@ def test_a_killed_harness_loses_one_trial(tmp_path: Path, moment: float) -> None
     assert not servers(store)
 
 
+def gate(folder: Path, *, first: bool = False) -> str:
+    """A line of a backend: each server (save the first, where asked) waits for a file `go` in the folder, so that no
+    run is over before a test has done to it what it wants. Probes, which name no batch size, wait for nothing."""
+    free = 'mkdir "$0/first" 2>/dev/null || ' if first else ""
+    script = f'case " $* " in *" -b "*) {free}until [ -e "$0/go" ]; do sleep 0.1; done;; esac; exec "$@"'
+    return f"prefix = {json.dumps(['sh', '-c', script, str(folder)])}"
+
+
 @pytest.mark.engine()
-def test_ctrl_c_keeps_the_store(tmp_path: Path) -> None:
-    """Ctrl-C ends with 130 and a store that the same command goes on with."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+def test_ctrl_c_keeps_the_store(tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C (SIGTERM, SIGHUP) ends with 130 and a store that the same command goes on with."""
     store = tmp_path / "store"
-    place = spec(tmp_path, trials=4)
+    place = spec(tmp_path, trials=1, backend=gate(tmp_path))
     child = subprocess.Popen(
         [*PROGRAM, "run", str(place), "--store", str(store)],
         env=environment(),
@@ -161,11 +170,14 @@ def test_ctrl_c_keeps_the_store(tmp_path: Path) -> None:
         text=True,
     )
     wait_for_trial(store, child)
-    child.send_signal(signal.SIGINT)
-    _, text = child.communicate(timeout=60)
+    child.send_signal(number)
+    _, text = child.communicate(timeout=120)
     assert child.returncode == 130
     assert "the same command goes on" in text and "Traceback" not in text
+    assert f"stopped by {'Ctrl-C' if number == signal.SIGINT else number.name}; " in text
     assert not servers(store)
+    assert not verify(store).problems
+    (tmp_path / "go").touch()
     before = count(store, "run_started")
     resumed = stillruns("run", str(place), "--store", str(store))
     assert resumed.returncode == 0
@@ -334,7 +346,7 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
 
 def wait_for_trial(store: Path, child: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
     """Until the first trial is on record as started."""
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 120
     while not count(store, "trial_started"):
         assert child.poll() is None and time.monotonic() < limit
         time.sleep(0.01)
@@ -385,14 +397,15 @@ def test_a_relative_store(tmp_path: Path) -> None:
 @pytest.mark.engine()
 def test_an_attached_server_is_unverified(tmp_path: Path) -> None:
     """A server that we did not start shows nothing about itself: what answered is told, in no rate."""
+    port = str(free_port())
     server = subprocess.Popen(
-        [str(llama_server()), "-m", str(tiny_model(tmp_path)), "--port", "18433", "-c", "512", "-t", "1", "-np", "1"],
+        [str(llama_server()), "-m", str(tiny_model(tmp_path)), "--port", port, "-c", "512", "-t", "1", "-np", "1"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
         attached = (
-            '[[backend]]\nid = "served"\nbackend = "vulkan"\nruntime = "openai"\nurl = "http://127.0.0.1:18433"'
+            f'[[backend]]\nid = "served"\nbackend = "vulkan"\nruntime = "openai"\nurl = "http://127.0.0.1:{port}"'
         )
         done = stillruns("run", str(spec(tmp_path, backend=attached)), "--json", "--store", str(tmp_path / "store"))
         served = next(c for c in json.loads(done.stdout)["cells"] if c["backend"] == "served")
@@ -418,21 +431,24 @@ def test_a_model_that_changes_while_the_run_goes_on(tmp_path: Path) -> None:
     model, other = tmp_path / "m.gguf", tmp_path / "other.gguf"
     shutil.copyfile(synthetic.ensure(synthetic.parse("synth:llama?layers=4"), tmp_path), model)
     shutil.copyfile(synthetic.ensure(synthetic.parse("synth:llama?layers=4&seed=1"), tmp_path), other)
-    place = spec(tmp_path, trials=12)
+    place = spec(tmp_path, trials=2, backend=gate(tmp_path, first=True))
     place.write_text(place.read_text().replace("synth:llama?layers=4", str(model)))
     child = subprocess.Popen(
         [*PROGRAM, "run", str(place), "--store", str(store)], stderr=subprocess.PIPE, text=True, env=environment()
     )
-    while not count(store, "trial_ended"):
-        time.sleep(0.1)
+    limit = time.monotonic() + 120
+    while count(store, "trial_started") < 2:  # the second waits
+        assert child.poll() is None and time.monotonic() < limit
+        time.sleep(0.01)
     kept = tmp_path / "kept.gguf"
-    model.rename(kept)
-    other.rename(model)
-    _, text = child.communicate(timeout=60)
+    os.link(model, kept)
+    other.rename(model)  # at no moment is there none
+    (tmp_path / "go").touch()
+    _, text = child.communicate(timeout=120)
     assert child.returncode == 2
     assert f"the model {model} changed while run" in text and "--new" in text
     assert count(store, "trial_ended") + count(store, "trial_interrupted") == count(store, "trial_started")
-    assert count(store, "trial_ended") < 12
+    assert count(store, "trial_ended") == 1
     kept.rename(model)
     assert stillruns("run", str(place), "--store", str(store)).returncode == 0
 
