@@ -28,7 +28,7 @@ def stillruns(*words: str) -> str:
     """What the program prints; it must end well."""
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     ended = subprocess.run(
-        [sys.executable, "-m", "stillruns", *words], capture_output=True, text=True, timeout=60, env=env, check=False
+        [sys.executable, "-m", "stillruns", *words], capture_output=True, text=True, timeout=240, env=env, check=False
     )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout

@@ -18,7 +18,7 @@ def stillruns(*words: str | Path, **extra: str) -> subprocess.CompletedProcess[s
     """The program, as a user would call it."""
     argv = [sys.executable, "-m", "stillruns", *map(str, words)]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **extra}
-    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=240, check=False)
 
 
 @pytest.mark.parametrize(
