@@ -37,8 +37,8 @@ class Target:
 
 def trial(target: Target, data: bytes, slower: float = 1.0) -> None:
     """Raises what the target raises, and TooSlow. The time is CPU time of this process, measured again before it is
-    believed: a machine may be busy. `slower`: by how much this machine may be slower than the one for which the limits
-    were written."""
+    believed: a machine may be busy. `slower`: how many times slower this machine may be than the one for which the
+    limits were written."""
     allowed = slower * max(target.floor, PER_MEGABYTE * len(data) / 1e6)
     with _limit():
         for _ in range(3):
