@@ -83,6 +83,24 @@ def test_while_the_program_is_loaded(module: str, number: signal.Signals) -> Non
     assert (done.stdout, done.stderr.lstrip("\n"), done.returncode) == ("", SENTENCE, 130)
 
 
+AT_RENAME = """
+def audit(event, args):
+    if event == "os.rename" and str(args[0]).endswith(".part"):
+        strike()
+sys.addaudithook(audit)
+"""
+
+
+def test_a_snapshot_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    """Stopped just before its file gets its name: no half file is left, under no name."""
+    (tmp_path / "root").mkdir()
+    (tmp_path / "out").mkdir()
+    words = ("snapshot", str(tmp_path / "out" / "s.tar.zst"), "--sysroot", str(tmp_path / "root"))
+    done = struck(AT_RENAME, signal.SIGINT, *words)
+    assert (done.stderr.lstrip("\n"), done.returncode) == (SENTENCE, 130)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
 def test_in_a_finaliser() -> None:
     """Python throws away what is raised there, with a traceback; the stop comes again a moment later."""
     with subprocess.Popen(
