@@ -5,7 +5,7 @@
     scripts/accuracy_lint.py --texts DIR --write before|after
 
 docs/case-studies/blind-recipes.csv holds names, values and labels, not the posts. From them the shortest recipe of
-the same form is built, so that everything but the reading of the original's layout is judged again. Each row is graded
+the same form is built: everything but the reading of the original's layout is judged again. Each row is graded
 apart for its name and its value: `r` right, `u` unknown, `w` wrong, `-` no label. Unknown are: no item, `not found`
 for a name that nothing reads here, no verdict on a value. `not found` for a name that something reads is wrong. Exit
 code 1: a row that was right `after` the fixes is not right any more.

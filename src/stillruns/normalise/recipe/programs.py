@@ -50,6 +50,23 @@ SWITCHES = frozenset(
 """Options of `docker run` without a value (docker run's and podman run's reference); all others take one."""
 
 
+TOOLS = {
+    "--server": "llama-server",
+    "-s": "llama-server",
+    "--run": "llama-cli",
+    "-r": "llama-cli",
+    "--run-legacy": "llama-completion",
+    "-l": "llama-completion",
+    "--bench": "llama-bench",
+    "-b": "llama-bench",
+    "--perplexity": "llama-perplexity",
+    "-p": "llama-perplexity",
+    "--quantize": "llama-quantize",
+    "-q": "llama-quantize",
+}
+"""What the first word starts in llama.cpp's `full` images (.devops/tools.sh at b11434)."""
+
+
 @dataclass(slots=True)
 class Unwrapper:
     """One simple command of a script. `settings` are the assignments before it."""
@@ -216,6 +233,6 @@ class Unwrapper:
             return draft.run(ours, words[0], words[1:], Scope.CONTAINER, self.style)
         program = draft.names.image_program(image.text)
         if program == "llama.cpp tools" and words:
-            program = {"--server": "llama-server", "-s": "llama-server", "--run": "llama-cli"}.get(words[0].text, "")
+            program = TOOLS.get(words[0].text, "")
             words = words[1:]
         return draft.run(program or image.text, image, words, Scope.CONTAINER, self.style, named=False)
