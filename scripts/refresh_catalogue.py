@@ -23,7 +23,7 @@ from stillruns.normalise import env_reads
 
 DATA = Path(__file__).parent.parent / "src" / "stillruns" / "catalogue" / "data" / "options"
 SUFFIXES = (".go", ".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".cmake", "CMakeLists.txt")
-FLAG_COLUMNS = ["names", "negatives", "hint", "env", "programs", "repeat", "reader"]
+FLAG_COLUMNS = ["names", "negatives", "hint", "env", "programs", "repeat", "takes", "choices", "reader"]
 READER_COLUMNS = ["name", "kind", "owner", "first", "last", "reader", "text"]
 SEARCHED_COLUMNS = ["kind", "prefix", "owner", "first", "last", "releases", "source"]
 LLAMA_OWNERS = frozenset({"llama.cpp", "ggml", "ggml-hip", "ggml-vulkan", "cmake", "make"})
@@ -81,7 +81,7 @@ def update(file: str, columns: list[str], rows: list[Row], check: bool) -> bool:
     writer.writeheader()
     writer.writerows(rows)
     old = load(file)
-    if [{key: row[key] for key in columns} for row in old] == rows:
+    if [{key: row.get(key, "") for key in columns} for row in old] == rows:
         return False
     key = columns[0]
     before, after = _by_name(old, key), _by_name(rows, key)
@@ -183,6 +183,8 @@ def _flag_rows(flags: Iterator[env_reads.TableFlag], programs: dict[str, tuple[s
             "env": flag.env,
             "programs": "*" if takers == everyone else " ".join(sorted(takers)),
             "repeat": flag.repeat,
+            "takes": flag.takes,
+            "choices": "|".join(flag.choices),
             "reader": f"{flag.path}:{flag.line}@{rev}",
         }
 

@@ -87,6 +87,10 @@ class ReleaseFlag:
     env: str
     programs: tuple[str, ...]
     repeat: str
+    takes: str
+    """`integer`, `number`, `integers` (a list of integers and ranges), or empty: any text."""
+    choices: tuple[str, ...]
+    """The words that are taken, where every other is refused; empty where the source lists none."""
     reader: str
     place: str
 

@@ -18,6 +18,8 @@ FALSEY = ("off", "disabled", "false", "0")
 
 _INTEGER = re.compile(r"[+-]?\d+\Z")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z")
+_RANGE = re.compile(r"-?\d+(-\d+([+*]\d+)?)?\Z")
+"""`512`, `0-4096`, `0-4096+512`: llama-bench's parse_int_range (tools/llama-bench/llama-bench.cpp:293 at b11434)."""
 _NUMBERS = ("N", "INDEX", "PORT", "SEED", "SECONDS", "SIMILARITY", "P", "<0...100>")
 _SHARES = ("N0,N1,N2,...", "MiB0,MiB1,MiB2,...", "<ts0/ts1/..>")
 """Placeholders of llama.cpp's help behind which its handlers call std::stoi or std::stof (tried on three builds)."""
@@ -68,11 +70,14 @@ def against(value: str, option: Option) -> Answer:
             return ValueReading.OTHER_MEANING, f"only the digits at its start are read: it counts as {head[0]}"
         return ValueReading.NOT_ACCEPTED, f"`{bad[0]}` is none of {', '.join(option.values)}"
     words = _NAMED.findall(option.about)
-    if option.hint in _NUMBERS:
+    if option.takes == "integers":
+        bad = [part for part in value.split(",") if not _RANGE.match(part)]
+        return (ValueReading.NOT_ACCEPTED, f"`{bad[0]}` is neither an integer nor a range of them") if bad else OK
+    if option.hint in _NUMBERS or (option.hint == "value" and option.takes == "integer"):
         if _INTEGER.match(value) or value in words:
             return OK
-        if _NUMBER.match(value):
-            return (ValueReading.OK, "") if "." in option.default else UNKNOWN
+        if _NUMBER.match(value) and option.takes != "integer":
+            return (ValueReading.OK, "") if option.takes == "number" or "." in option.default else UNKNOWN
         head = re.match(r"[+-]?\d+", value)
         if head:
             return ValueReading.OTHER_MEANING, f"only the digits at its start are read: it counts as {head[0]}"
