@@ -165,18 +165,20 @@ def find(row: Row, items: Sequence[LintItem]) -> LintItem | None:
     named = [
         item
         for item in items
-        if item.verdict is not Reading.CONFLICT
-        and (item.name.rpartition("/")[2] if row["kind"] == "program" else item.name) == row["name"]
+        if (item.name.rpartition("/")[2] if row["kind"] == "program" else item.name) == row["name"]
     ]
     named = [item for item in named if item.kind.value == row["kind"]] or named
     named = [item for item in named if (item.value or "") == row["value"]] or named
+    named = [item for item in named if item.verdict is not Reading.CONFLICT] or named
     return named[0] if named else None
 
 
 def grade(row: Row, item: LintItem | None) -> str:
     """Two letters: the name, the value."""
     labels, said = row["label"].split("|"), item.verdict.value if item else None
-    if said is None or (said == "not found" and said not in labels and "read" not in labels):
+    if said in (None, Reading.CONFLICT.value) or (
+        said == "not found" and said not in labels and "read" not in labels
+    ):
         name = "u"
     else:
         name = "r" if said in labels else "w"

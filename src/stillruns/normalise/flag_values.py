@@ -1,7 +1,8 @@
 """What a flag's handler does with its text, read from llama.cpp's source (common/arg.cpp, llama-bench.cpp).
 
-A handler that takes an `int` gets it from std::stoi, one that calls std::stof reads a number with a point, llama-bench's
-parse_int_range takes lists and ranges of integers. A chain of comparisons that ends in an error is a closed list.
+A handler that takes an `int` gets it from std::stoi, one that calls std::stof reads a number with a point,
+llama-bench's parse_int_range takes lists and ranges of integers. A chain of comparisons that ends in an error is a
+closed list.
 """
 
 from __future__ import annotations

@@ -46,6 +46,8 @@ class Ground:
     sources: Mapping[str, tuple[SourceRead, ...]]
     source_names: tuple[str, ...] = ()
     release: str = ""
+    targets: frozenset[str] = frozenset()
+    """Every GPU target that has a name (`gfx906`); empty: not known."""
     _sets: dict[str, tuple[Option, ...]] = field(default_factory=dict)
     _names: dict[str, dict[str, Option]] = field(default_factory=dict)
 

@@ -22,13 +22,16 @@ from stillruns.judge.recipe.made import known_env, near, verdict
 from stillruns.judge.recipe.reach import View, hits, reaches
 from stillruns.model.lint import Citation, LintItem, Reading, ValueReading
 from stillruns.model.option_row import OptionRow, Reader, Semantics, Status
-from stillruns.model.recipe import Item, ItemKind, Recipe, Scope
+from stillruns.model.recipe import Item, ItemKind, Recipe, RecipeForm, Scope
 
 INDEXED = re.compile(r"HSA_OVERRIDE_GFX_VERSION_(\d+)\Z")
 _INDEXED_ROW = "HSA_OVERRIDE_GFX_VERSION_<N>"
 _ARGUMENT = "LLAMA_ARG_"
 _NEGATIVE = "LLAMA_ARG_NO_"
 
+_GONE = (Status.REMOVED, Status.RENAMED, Status.NEVER, Status.NO_READER)
+_NEWEST_ONLY = ("OLLAMA_LLM_LIBRARY",)
+_NEWEST_IMAGE = re.compile(r"(docker\.io/)?ollama/ollama(:latest|:rocm)?\Z")
 NOT_JUDGED = frozenset(
     [
         "PATH",
@@ -104,7 +107,7 @@ def _indexed(view: View) -> LintItem | None:
         why=why if reading is Reading.WRONG_INDEX else "the number is a KFD node, not a GPU index",
         value=(ValueReading.NO_EFFECT, "")
         if reading is Reading.WRONG_INDEX
-        else values.variable(view.case.item, row),
+        else values.variable(view.case.item, row, view.ground.targets),
         reader=row.reader,
         effect=row.effect,
         accepts=row.values,
@@ -115,9 +118,9 @@ def _indexed(view: View) -> LintItem | None:
 
 def _build(view: View, row: OptionRow | None) -> LintItem | None:
     """A CMake option, or a variable that only a build reads."""
-    ground, building = view.ground, view.case.item.scope is Scope.BUILD
+    ground, building = view.ground, row is not None and _is_built(view, row)
     runtime = [reader for reader in ground.readers(view.name, "env") if reader.owner != "cmake"]
-    if row is not None and not row.build:
+    if row is not None and (not row.build or row.status in _GONE):
         return None
     option = ground.options.find("cmake", view.name)
     computed = ground.readers(view.name, "cmake") + ground.readers(view.name, "cmake-gone")
@@ -149,6 +152,16 @@ def _build(view: View, row: OptionRow | None) -> LintItem | None:
         accepts=what.values if what else "",
         use=use,
     )
+
+
+def _is_built(view: View, row: OptionRow) -> bool:
+    """Does the recipe start a build that reads the variable?"""
+    recipe, item = view.case.recipe, view.case.item
+    owners = [owner for name in row.owner.split("|") if (owner := view.ground.options.owner(name))]
+    started = {c.program for c in recipe.commands if c.line >= item.line}
+    if any(owner.id in ("cmake", "make") for owner in owners):
+        return item.scope is Scope.BUILD or bool(started & {"cmake", "make", "gmake", "ninja"})
+    return any(started & set(owner.programs) for owner in owners)
 
 
 def _argument(view: View) -> LintItem | None:
@@ -219,7 +232,7 @@ def _load_mode(ground: Ground, name: str) -> str:
 
 def _gone(view: View, row: OptionRow | None) -> LintItem | None:
     """Removed, renamed, never there, or read by nothing."""
-    if row is None or row.status not in (Status.REMOVED, Status.RENAMED, Status.NEVER, Status.NO_READER):
+    if row is None or row.status not in _GONE:
         return None
     if hits(view):
         return None  # this build still has it
@@ -289,7 +302,7 @@ def _curated_read(view: View, row: OptionRow, cited: list[Citation]) -> LintItem
         reading,
         cited,
         why=row.notes,
-        value=values.variable(view.case.item, row),
+        value=_newest_only(view, row, values.variable(view.case.item, row, view.ground.targets)),
         reader=row.reader or row.source,
         effect=row.effect,
         default=row.default,
@@ -298,6 +311,17 @@ def _curated_read(view: View, row: OptionRow, cited: list[Citation]) -> LintItem
         until=row.until if not row.until.startswith("still") else "",
         use=values.repaired(view.case.item, row),
     )
+
+
+def _newest_only(view: View, row: OptionRow, value: values.Answer) -> values.Answer:
+    """A list of values that changed between releases says nothing about another release than the newest."""
+    if row.name not in _NEWEST_ONLY or value[0] is ValueReading.OK:
+        return value
+    command = view.case.command
+    contained = command is not None and view.case.item.scope is Scope.CONTAINER
+    if not view.engines and not (contained and command and not _NEWEST_IMAGE.match(command.written.text)):
+        return value
+    return None, f"{value[1]} in the newest release that was read; which one runs here is not known"
 
 
 def _computed(view: View) -> LintItem | None:
@@ -356,6 +380,8 @@ def _found_in_files(view: View) -> LintItem | None:
 
 
 def _nowhere(view: View) -> LintItem | None:
+    if own_use(view.case.recipe, view.case.item):
+        return None  # a variable of the recipe's own
     mentions = view.ground.readers(view.name, "mention")
     searched = view.ground.searched("env", view.name)
     if mentions:
@@ -382,3 +408,10 @@ def _nowhere(view: View) -> LintItem | None:
     if close:
         why += f"; near: {', '.join(close)}"
     return verdict(view.case, reading, evidence, why=why, value=(ValueReading.NO_EFFECT, ""), use=use)
+
+
+def own_use(recipe: Recipe, item: Item) -> bool:
+    """Does a script, a unit or a Dockerfile fill the variable in, behind its setting?"""
+    if recipe.form in (RecipeForm.COMPOSE, RecipeForm.CONFIG):
+        return False  # what stands between braces there comes from outside
+    return bool(re.compile(r"\$\{?" + re.escape(item.name) + r"\b").search(recipe.text, item.end))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from stillruns.model.recipe import Scope, Word
+from stillruns.model.recipe import BUILDERS, Scope, Word
 from stillruns.normalise.recipe.draft import ASSIGNMENT, Draft, is_flag
 
 Nested = Callable[[int, int, int, Scope], None]
@@ -132,8 +132,7 @@ class Unwrapper:
         draft.without = before | self.without
         index = draft.run(ours or head, rest[0], rest[1:], scope, self.style)
         draft.without = before
-        building = head in ("cmake", "make", "gmake", "ninja", "pip", "pip3", "uv", "python", "python3", "hipconfig")
-        where = Scope.BUILD if building else (scope if scope is not Scope.SESSION else Scope.COMMAND)
+        where = Scope.BUILD if head in BUILDERS else (scope if scope is not Scope.SESSION else Scope.COMMAND)
         for word in settings:
             draft.setting(word, where, "before the command", command=index, style=self.style)
         if head == "cmake":
