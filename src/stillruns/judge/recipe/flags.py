@@ -203,7 +203,12 @@ def configuration(case: Case, ground: Ground, programs: tuple[str, ...]) -> Lint
                 effect=option.about,
                 accepts=", ".join(option.values) or option.hint,
             )
-    program = programs[0]
+    return _no_such_key(case, ground, programs[0])
+
+
+def _no_such_key(case: Case, ground: Ground, program: str) -> LintItem:
+    """A key that no option has, today or here."""
+    key = case.item.name
     row = _row(ground, (f"--{key}", f"-{key}"))
     if row is not None and row.status in (Status.REMOVED, Status.RENAMED):
         return verdict(
