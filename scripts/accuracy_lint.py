@@ -5,7 +5,7 @@
     scripts/accuracy_lint.py --texts DIR --write before|after
     scripts/accuracy_lint.py --write words
 
-docs/case-studies/blind-recipes.csv holds names, values and labels, not the posts. From them the shortest recipe of
+docs/case-studies/blind-recipes.csv (and, with `--set 2`, blind-recipes-2.csv) holds names, values and labels, not the posts. From them the shortest recipe of
 the same form is built: everything but the reading of the original's layout is judged again. Each row is graded
 apart for its name and its value: `r` right, `u` unknown, `w` wrong, `-` no label. Unknown are: no item, `not found`
 for a name that nothing reads here, no verdict on a value. `not found` for a name that something reads is wrong. Exit
@@ -27,7 +27,7 @@ from stillruns.model.lint import LintItem, Reading
 from stillruns.model.recipe import RecipeForm
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLE = ROOT / "docs" / "case-studies" / "blind-recipes.csv"
+TABLES = ROOT / "docs" / "case-studies"
 
 SWITCHES = ("--jinja", "--no-mmap", "--metrics", "--reasoning-preserve", "--no-mmproj-offload", "--usevulkan")
 """Flags of the set that stood without a value; every other value that the CSV leaves out was a path or a variable."""
@@ -146,6 +146,7 @@ FORMS: dict[str, tuple[RecipeForm, Callable[[Sequence[Row]], str]]] = {
     "compose": (RecipeForm.COMPOSE, compose),
     "dockerfile": (RecipeForm.DOCKERFILE, dockerfile),
     "config": (RecipeForm.CONFIG, config),
+    "envfile": (RecipeForm.SHELL, lambda rows: "".join(f"export {row['name']}={value(row)}\n" for row in rows)),
 }
 
 
@@ -205,11 +206,13 @@ def table(grades: Sequence[str], title: str) -> None:
 def main() -> int:
     """Print the tables; 1 where something got worse."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--set", choices=("1", "2"), default="1")
     parser.add_argument("--texts", type=Path)
     parser.add_argument("--write", choices=("before", "after", "words"))
     parser.add_argument("--show", action="store_true", help="every row that is not right")
     asked = parser.parse_args()
-    with TABLE.open(newline="") as file:
+    path = TABLES / ("blind-recipes.csv" if asked.set == "1" else "blind-recipes-2.csv")
+    with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     cases: dict[str, list[Row]] = {}
     for row in rows:
@@ -236,7 +239,7 @@ def main() -> int:
             table([row[column] for row in rows], f"{column} (recorded, over the recipes themselves)")
     table(grades, "now, over the recipes themselves" if asked.texts else "now, rebuilt from the words")
     if asked.write:
-        with TABLE.open("w", newline="") as file:
+        with path.open("w", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
