@@ -119,7 +119,7 @@ class _Machine:
                     location_id=int(address[5:7], 16) << 8, drm_render_minor=128 + index, **version,
                 )  # fmt: skip
             if driver == "nvidia":
-                self.write(f"proc/driver/nvidia/gpus/{address}/information", "Model: \t\t NVIDIA Graphics Device")
+                self.write(f"proc/driver/nvidia/gpus/{address}/information", f"Model: \t\t {card['model']}")
                 self.device(f"dev/nvidia{index}", 0o666)
         if "nvidia" in facts:
             self._nvidia(facts["nvidia"], any(card.get("driver") != "" for card in cards))
