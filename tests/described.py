@@ -205,6 +205,9 @@ class _Machine:
         self.write(home.replace("lib/ollama", "bin/ollama"), device_code.library())
         for name in ("libggml-base.so", *(f"libggml-cpu-{variant}.so" for variant in VARIANTS)):
             self.write(f"{home}/{name}", device_code.library())
+        if int(facts["version"].split(".")[1]) >= 30:
+            for name in ("llama-server", "libllama.so.0"):
+                self.write(f"{home}/{name}", device_code.library())
         for folder in ("rocm", "rocm_v7_2"):
             if folder not in facts:
                 continue

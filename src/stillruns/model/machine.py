@@ -193,7 +193,8 @@ class BackendLibrary:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeInstall:
-    """A runtime that is installed. `version` is empty where nothing tells it; `low` and `high` bound it then."""
+    """A runtime that is installed. `version` is empty where nothing tells it; `low` and `high` bound it then.
+    `loaded` are folders beside its own whose libraries it brings along."""
 
     runtime: str
     folder: str
@@ -204,6 +205,7 @@ class RuntimeInstall:
     backends: tuple[BackendLibrary, ...]
     cite: Cite
     cpu_variants: tuple[str, ...] = ()
+    loaded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
