@@ -74,6 +74,8 @@ def test_damaged_manifests(tmp_path: Path, text: str) -> None:
         (["cuda_v13/libggml-cuda.so", "rocm/libggml-hip.so"], "0.11.11", "0.24.0"),
         (["cuda_v13/libggml-cuda.so", "vulkan/libggml-vulkan.so"], "0.12.6", ""),
         (["cuda_v12/libggml-cuda.so", "llama-server", "libllama.so.0"], "0.30.0", ""),
+        (["cuda_v13/libggml-cuda.so", "vulkan/libggml-vulkan.so", "libggml-base.so"], "0.12.6", "0.24.0"),
+        (["cuda_v12/libggml-cuda.so", "libggml-base.so"], "0.5.8", "0.24.0"),
         (["libggml_hipblas.so", "cuda_v13/libggml-cuda.so"], "", ""),
         (["cuda_v12/libggml-cuda.so"], "", ""),
     ],

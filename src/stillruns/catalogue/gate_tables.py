@@ -41,7 +41,7 @@ _Form = TypeVar("_Form")
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
 _STATUS = "supported deprecated removed unsupported not-listed library-built-but-unsupported".split()
-_GATE_KINDS = ("list", "probe", "file", "integrated", "vulkan-off")
+_GATE_KINDS = ("list", "probe", "file", "integrated", "vulkan-off", "driver-floor", "newest-cuda")
 
 
 @cache
@@ -140,6 +140,10 @@ def _gates() -> tuple[RuntimeGate, ...]:
             raise CatalogueError(f"runtime_gates.toml, {entry.id}: kind {entry.kind!r} is none of {_GATE_KINDS}.")
         if parse(entry.since) is None or (entry.until and parse(entry.until) is None):
             raise CatalogueError(f"runtime_gates.toml, {entry.id}: since or until is no version.")
+        if (entry.kind in ("driver-floor", "newest-cuda")) is not entry.driver.isdigit():
+            raise CatalogueError(f"runtime_gates.toml, {entry.id}: driver must be a branch for this kind alone.")
+        if entry.below and not re.fullmatch(r"sm_\d+", entry.below):
+            raise CatalogueError(f"runtime_gates.toml, {entry.id}: below is no target of NVIDIA's.")
     return found
 
 

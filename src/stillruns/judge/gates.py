@@ -157,6 +157,7 @@ def conclude(view: PathView, gates: Sequence[Gate]) -> GatePath:
     missing = [layer for layer in needed if status.get(layer) not in _GOOD]
     if view.backend is Backend.CPU and status.get(Layer.DEVICE_INIT) is GateStatus.ALLOW:
         missing = []  # the program started on this CPU, which says more than its name
+    missing += [gate.layer for gate in gates if gate.doubt and gate.layer not in missing]
     if missing:
         text = f"nothing that was read stops it, but {_list(missing)} could not be decided"
         if len(missing) == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from stillruns.model.absence import AbsenceReason
@@ -120,6 +121,11 @@ class PathView:
     def unknown(self, layer: Layer, reason: str, absent: AbsenceReason, *evidence: Cite | None) -> Gate:
         """A layer that nothing decides here."""
         return self.gate(layer, GateStatus.UNKNOWN, reason, *evidence, absent=absent)
+
+    def perhaps(self, gate: Gate, reason: str, absent: AbsenceReason) -> Gate:
+        """A block that holds under a condition that nothing tells: it decides nothing, and the path is not open."""
+        doubt = gate.status is GateStatus.BLOCK
+        return dataclasses.replace(self.unknown(gate.layer, reason, absent, *gate.evidence), doubt=doubt)
 
     def events(self, layer: Layer) -> tuple[KernelEvent, ...]:
         """The kernel log's events of a layer that bear on this card (its address, its PCI id, or no address at

@@ -97,13 +97,17 @@ class NvidiaArchitecture:
 class RuntimeGate:
     """A filter that a runtime applies before it tries a device. `kind` is list (a file named after the target must
     exist, and the target's major is 9 or more), probe (a child initialises the device and may die), file (as list,
-    without the major), integrated (drops integrated GPUs) or vulkan-off (Vulkan waits for a switch)."""
+    without the major), integrated (drops integrated GPUs), vulkan-off (Vulkan waits for a switch), driver-floor
+    (needs NVIDIA's driver `driver` or newer) or newest-cuda (from `driver` on every card gets the newest CUDA's
+    libraries); the last two only for targets below `below`, where it is given."""
 
     id: str
     runtime: str
     kind: str
     since: str
     until: str
+    driver: str
+    below: str
     text: str
     source: str
     read_on: str

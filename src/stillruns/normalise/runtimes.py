@@ -110,7 +110,7 @@ def _version(runtime: str, home: str, files: Sequence[RawFile], pieces: Sequence
             for piece in pieces:
                 if piece.name == name or (piece.name.startswith(name) and runtime == "ollama"):
                     return piece.version, piece.told_by, "", ""
-    found = list(_signs(files)) if runtime == "ollama" else []
+    found = list(_signs(home, files)) if runtime == "ollama" else []
     if not found:
         return "", "", "", ""
     low = max((low for low, _ in found), key=_order)
@@ -124,9 +124,12 @@ def _order(release: str) -> Version:
     return parse_version(release) or ()
 
 
-def _signs(files: Sequence[RawFile]) -> Iterator[tuple[str, str]]:
-    """The first and the last release of everything that only some releases have."""
+def _signs(home: str, files: Sequence[RawFile]) -> Iterator[tuple[str, str]]:
+    """The first and the last release of everything that only some releases have, or lack."""
     for file in files:
         folder = file.real or file.path
-        for place in (folder, *(f"{folder}/{name}" for name in file.text.split("\n"))):
+        names = file.text.split("\n")
+        if folder == home and "libggml-base.so" in names and "llama-server" not in names:
+            yield "0.5.8", "0.24.0"  # libggml-base since v0.5.8, llama-server beside it since v0.30.0
+        for place in (folder, *(f"{folder}/{name}" for name in names)):
             yield from ((low, high) for layout, low, high in _LAYOUTS if layout.search(place))
