@@ -58,7 +58,7 @@ def test_bad_tables(text: str) -> None:
 def test_bad_entries(change: tuple[str, str]) -> None:
     """An unknown key, no source, a wrong type, a wrong table, no day, no TOML."""
     words = {"id": "a", "runtime": "r", "kind": "list", "since": "1", "until": "", "text": "t", "source": "s"}
-    fields = {**words, "read_on": "2026-11-30"}
+    fields = {**words, "driver": "", "below": "", "read_on": "2026-11-30"}
     good = "[[gate]]\n" + "".join(f'{name} = "{value}"\n' for name, value in fields.items())
     assert gate_tables.toml("x.toml", good, "gate", RuntimeGate)
     with pytest.raises(CatalogueError, match=r"x\.toml"):

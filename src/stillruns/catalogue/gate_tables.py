@@ -23,6 +23,7 @@ from stillruns.model.gate_tables import (
     GateTables,
     GpuName,
     KernelEventRule,
+    MesaRow,
     NvidiaArchitecture,
     PackageRow,
     RuntimeGate,
@@ -59,6 +60,7 @@ def tables() -> GateTables:
         firmware=toml("firmware.toml", read("firmware.toml"), "chip", FirmwareNames),
         workarounds={workaround.id: workaround for workaround in load.workarounds()},
         neighbours=_neighbours(),
+        mesa=_mesa(),
     )
 
 
@@ -84,6 +86,15 @@ def _neighbours() -> dict[str, tuple[str, ...]]:
         if row["target"] in found or any(parse_target(name) is None for name in (row["target"], *others)):
             raise CatalogueError(f"{where}: {row['target']!r} is there twice, or a name is no target.")
         found[row["target"]] = others
+    return found
+
+
+def _mesa() -> dict[str, MesaRow]:
+    found: dict[str, MesaRow] = {}
+    for where, row in rows("mesa.csv", read("mesa.csv")):
+        if row["target"] in found or parse_target(row["target"]) is None or parse(row["unknown_to"]) is None:
+            raise CatalogueError(f"{where}: {row['target']!r} is there twice, or is no target, or has no series.")
+        found[row["target"]] = MesaRow(**row)
     return found
 
 

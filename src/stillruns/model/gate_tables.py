@@ -144,6 +144,17 @@ class FirmwareNames:
 
 
 @dataclass(frozen=True, slots=True)
+class MesaRow:
+    """A chip that older Mesas do not know: `unknown_to` is the last series without it (`24.0`). Of newer ones it says
+    nothing."""
+
+    target: str
+    unknown_to: str
+    source: str
+    read_on: str
+
+
+@dataclass(frozen=True, slots=True)
 class GateTables:
     """All of them, as `lab` hands them to normalise and judge."""
 
@@ -159,3 +170,5 @@ class GateTables:
     workarounds: dict[str, Workaround]
     neighbours: dict[str, tuple[str, ...]]
     """Target -> other targets whose code has no instruction that it lacks (an override may name them)."""
+    mesa: dict[str, MesaRow]
+    """Target -> what was read of Mesa's driver for it (RADV)."""
