@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import described
-from stillruns.lab import checking, toml_file
-from stillruns.lab.machine import Asked
+from stillruns.lab import checking
+from stillruns.lab.machines.machine import Asked
+from stillruns.lab.specs import toml_file
 from stillruns.model.gate import GateMatrix, GatePath, PathStatus
 from stillruns.report import gates_text
 
