@@ -18,7 +18,8 @@ def test_tables_load() -> None:
     assert found.gpus["1002:66a1"].target == "gfx906" and found.gpus["1002:687f"].target == "gfx900"
     assert found.targets["gfx900"].generic == found.targets["gfx906"].generic == "gfx9-generic"
     assert {row.target for row in found.packages} >= {"gfx900", "gfx906"}
-    assert all(entry.target in found.targets for entry in found.gpus.values() if entry.target)
+    known = {*found.targets, *(entry.target for entry in found.nvidia)}
+    assert all(entry.target in known for entry in found.gpus.values() if entry.target)
 
 
 def test_neighbours() -> None:

@@ -166,8 +166,9 @@ class NvidiaState:
 
 @dataclass(frozen=True, slots=True)
 class Nvidia:
-    """The NVIDIA driver: version, model names by PCI address, and device nodes that are there. `minors` are the
-    numbers of /dev/nvidiaN by address, `states` what nvidia-smi says, by address (empty where it was not run)."""
+    """The NVIDIA driver: version (of its module, else of its libcuda), model names by PCI address, and device nodes
+    that are there. `minors` are the numbers of /dev/nvidiaN by address, `states` what nvidia-smi says, by address
+    (empty where it was not run)."""
 
     driver: str
     models: dict[str, str]

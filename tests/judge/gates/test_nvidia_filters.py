@@ -56,6 +56,9 @@ def test_a_release_that_nothing_tells(tmp_path: Path) -> None:
     gate, path = both(tmp_path, V100, "580.82.07")
     assert gate.status is GateStatus.UNKNOWN and gate.doubt and "0.11.11 to 0.24.0" in gate.reason
     assert path.status is PathStatus.UNKNOWN and "runtime filter could not be decided" in path.reason
+    libraries = {"cuda_v12": "70 89", "cuda_v13": "75-virtual 89-virtual"}
+    advice = matrix(tmp_path / "again", V100, "580.82.07", **libraries).advice
+    assert any("0.12.0" in entry.text for entry in advice)
     assert both(tmp_path / "other", RTX_4090, "580.82.07")[1].status is PathStatus.OPEN
 
 

@@ -202,9 +202,9 @@ def advise(gates: Sequence[Gate], paths: Sequence[GatePath]) -> tuple[Advice, ..
     }
     found: dict[str, tuple[int, Gate]] = {}
     for gate in gates:
-        if gate.status not in (GateStatus.BLOCK, GateStatus.PARTIAL) or not gate.advice:
+        if not (gate.doubt or gate.status in (GateStatus.BLOCK, GateStatus.PARTIAL)) or not gate.advice:
             continue
-        weight = gate.weight + (0 if gate.status is GateStatus.BLOCK else -50)
+        weight = gate.weight + (0 if gate.doubt or gate.status is GateStatus.BLOCK else -50)
         weight -= 60 if gate.target == "none" else 0  # a card that only drives a screen is no first concern
         if gate.advice not in found or found[gate.advice][0] < weight:
             found[gate.advice] = (weight, gate)

@@ -108,7 +108,8 @@ def _beside_a_gpu(view: PathView) -> Gate | None:
         f"told not to, and this CPU lacks {', '.join(lacking)}"
     )
     return dataclasses.replace(
-        view.unknown(LAYER, text, AbsenceReason.HIDDEN, cite), doubt=True,
+        view.unknown(LAYER, text, AbsenceReason.HIDDEN, cite), doubt=True, weight=50,
+        advice="take a build for a generic x86-64 CPU, or build it on this host",
     )  # fmt: skip
 
 

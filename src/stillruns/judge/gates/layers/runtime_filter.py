@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from stillruns.judge.gates import nvidia_filters
 from stillruns.judge.gates.path_view import PathView, matches
 from stillruns.model.absence import AbsenceReason
@@ -86,7 +88,10 @@ def _perhaps(view: PathView, gate: Gate, ollama: RuntimeInstall) -> Gate:
     if gate.status is GateStatus.ALLOW:
         return gate
     text = f"Ollama {_named(ollama)}, which does not tell its version: in some of these releases {gate.reason}"
-    return view.perhaps(gate, text, AbsenceReason.NOT_COLLECTED)
+    found = view.perhaps(gate, text, AbsenceReason.NOT_COLLECTED)
+    if view.backend is Backend.CUDA:  # what helps against these filters does no harm where they are not
+        return dataclasses.replace(found, advice=gate.advice, weight=gate.weight)
+    return found
 
 
 def _rule(view: PathView, rule: RuntimeGate, ollama: RuntimeInstall) -> Gate | None:
