@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import described
 import machines
 import sysroots
 from stillruns.model.absence import Absence, AbsenceReason
@@ -484,6 +485,29 @@ class TestEnvironment:
         texts = [entry.text for entry in machines.judged(machines.with_kernels(machine, *kernels)).advice]
         found = [text for text in texts if "HSA_OVERRIDE" in text]
         assert (found[0].startswith(advice) and len(found) == 1) if advice else not found, texts
+
+    @pytest.mark.parametrize(
+        ("card", "library", "advice"),
+        [
+            ({"id": "10de:1db4", "model": "Tesla V100-PCIE-16GB"}, "cuda", "the Vulkan backend on sm_70: it is open"),
+            ({"id": "8086:e20b", "driver": "xe"}, "", "use a runtime with the Vulkan backend: the card's driver"),
+        ],
+    )
+    def test_vulkan_instead(self, tmp_path: Path, card: dict[str, object], library: str, advice: str) -> None:
+        """Vulkan is the way out of a stopped CUDA too, and the only one of an Intel card that no runtime uses."""
+        files = {"/usr/lib/ollama/libggml-cpu.so": "elf"}
+        if library:
+            files |= {
+                "/usr/lib/ollama/libggml-cuda.so": "cuda 75,86 12",
+                "/usr/lib/ollama/libggml-vulkan.so": "vulkan",
+            }
+        icd = {"icd": "nvidia" if library else "intel"}
+        card |= {"address": "0000:01:00.0", "gib": 16}
+        described.build(
+            tmp_path, {"os": "arch", "cards": [card], "nvidia": "580.82.07", "vulkan": icd, "files": files}, {}
+        )
+        texts = [entry.text for entry in machines.judged(machines.of(tmp_path)).advice]
+        assert any(advice in text for text in texts), texts
 
     def test_kernels_without_code(self, tmp_path: Path) -> None:
         """Where the runtime's library lacks the target as well, rocBLAS's files come after a build that has it."""

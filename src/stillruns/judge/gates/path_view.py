@@ -49,6 +49,11 @@ class PathView:
         return "NVIDIA's driver" + (f" (branch {branch}: newer ones dropped {self.processor})" if branch else "")
 
     @property
+    def vulkan_loader(self) -> str:
+        """The packages that bring Vulkan's loader, and Mesa's drivers where the card's own does not bring one."""
+        return "libvulkan1" if self.processor.startswith("sm_") else "libvulkan1 and mesa-vulkan-drivers"
+
+    @property
     def shown(self) -> str:
         """The target as it is printed."""
         return str(self.target) if self.target is not None else self.processor

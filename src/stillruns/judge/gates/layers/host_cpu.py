@@ -94,7 +94,7 @@ def _beside_a_gpu(view: PathView) -> Gate | None:
     found = [_variants(view, [runtime]) for runtime in runtimes.values()]
     cite = Cite("/proc/cpuinfo", excerpt=view.machine.cpu_name)
     if all(status is GateStatus.BLOCK for status, _ in found):
-        return view.gate(LAYER, GateStatus.BLOCK, found[0][1][0], cite, weight=50,
+        return view.gate(LAYER, GateStatus.BLOCK, found[0][1][0], cite, weight=79,
                          advice="take a build for a generic x86-64 CPU")  # fmt: skip
     lacking = sorted(set(_AVX2) - flags)
     foreign = all(
@@ -108,7 +108,7 @@ def _beside_a_gpu(view: PathView) -> Gate | None:
         f"told not to, and this CPU lacks {', '.join(lacking)}"
     )
     return dataclasses.replace(
-        view.unknown(LAYER, text, AbsenceReason.HIDDEN, cite), doubt=True, weight=50,
+        view.unknown(LAYER, text, AbsenceReason.HIDDEN, cite), doubt=True, weight=62,
         advice="take a build for a generic x86-64 CPU, or build it on this host",
     )  # fmt: skip
 

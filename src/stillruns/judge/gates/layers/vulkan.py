@@ -55,7 +55,7 @@ def judge(view: PathView) -> Gate | None:
         return _no_card(view, facts)
     if not facts.loader:
         return view.lacking(LAYER, "the Vulkan loader (libvulkan.so.1) is not there", weight=58,
-                            advice="install libvulkan1 and mesa-vulkan-drivers")  # fmt: skip
+                            advice=f"install {view.vulkan_loader}")  # fmt: skip
     named = vulkan_features.named(view, facts)
     if isinstance(named, Gate):
         return named
