@@ -30,6 +30,13 @@ VARIANTS = ("x64", "sse42", "sandybridge", "haswell", "skylakex", "icelake", "al
 XNACK = ("gfx900", "gfx902", "gfx906", "gfx908", "gfx90a", "gfx90c", "gfx940", "gfx941", "gfx942", "gfx950", "gfx101")
 SRAMECC = ("gfx906", "gfx908", "gfx90a", "gfx94", "gfx950")
 RENDER, VIDEO, SERVICE, NOBODY = 109, 44, 990, 65534
+USER = next(number for number in (1000, 1001, 1002) if number not in (os.getuid(), os.getgid()))
+"""The person `u` (1000 in a description): never who owns the files that stand for nodes where that is not root."""
+
+
+def needs_root(facts: dict[str, Any]) -> bool:
+    """Whether only root can make the machine: another's files stand for its nodes."""
+    return bool(facts.get("nobody"))
 
 
 def build(root: Path, facts: dict[str, Any], lists: dict[str, str]) -> None:
@@ -253,15 +260,16 @@ class _Machine:
         service, process = self.facts.get("service"), self.facts.get("process")
         render = RENDER if os.getuid() == 0 else os.getgid()
         members = {"render": [], "video": []}  # type: dict[str, list[str]]
-        if process is None or process["uid"] != 1000:
+        person = process is not None and process["uid"] == 1000
+        if not person:
             members["render"].append("u")
-        for user, words in (("ollama", service), ("u" if process and process["uid"] == 1000 else "", process)):
+        for user, words in (("ollama", service), ("u" if person else "", process)):
             for group in (words or {}).get("groups", "").split() if user else ():
                 members[group].append(user)
         passwd = f"root:x:0:0::/root:/bin/sh\nollama:x:{SERVICE}:{SERVICE}::/usr/share/ollama:/bin/false"
-        self.write("etc/passwd", f"{passwd}\nu:x:1000:1000::/home/u:/bin/bash")
+        self.write("etc/passwd", f"{passwd}\nu:x:{USER}:{USER}::/home/u:/bin/bash")
         groups = f"render:x:{render}:{','.join(members['render'])}\nvideo:x:{VIDEO}:{','.join(members['video'])}"
-        self.write("etc/group", f"{groups}\nollama:x:{SERVICE}:\nu:x:1000:\nnogroup:x:{NOBODY}:")
+        self.write("etc/group", f"{groups}\nollama:x:{SERVICE}:\nu:x:{USER}:\nnogroup:x:{NOBODY}:")
         if service:
             program = self.facts.get("ollama", {}).get("home", "/usr/lib/ollama").replace("lib/ollama", "bin/ollama")
             lines = [f"ExecStart={program} serve", f"User={service['user']}", f"Group={service['user']}"]
@@ -276,7 +284,7 @@ class _Machine:
         self.write("proc/7/comm", name)
         self.write("proc/7/cmdline", f"{program}\0serve\0".encode())
         self.write("proc/7/environ", "".join(f"{k}={v}\0" for k, v in facts.get("env", {}).items()).encode())
-        uid = facts["uid"]
+        uid = USER if facts["uid"] == 1000 else facts["uid"]
         groups = render if facts.get("groups") or (uid == 0 and not self.facts.get("nobody")) else ""
         own = "\t".join([str(uid)] * 4)
         self.write("proc/7/status", f"Name:\t{name}\nUid:\t{own}\nGid:\t{own}\nGroups:\t{groups}")
