@@ -30,8 +30,8 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "scripts")]
 import lab_faults  # noqa: E402
 import lab_speeds  # noqa: E402
 
-from stillruns.judge import divergence  # noqa: E402  (the program of this checkout, installed or not)
-from stillruns.lab import distributions, judging, reading  # noqa: E402
+from stillruns.judge.answers import divergence  # noqa: E402  (the program of this checkout, installed or not)
+from stillruns.lab.runs import distributions, judging, reading  # noqa: E402
 from stillruns.model.divergence import Path as Way  # noqa: E402
 from stillruns.model.exchange import Answered, TokenProb  # noqa: E402
 from stillruns.store.opening import open_store  # noqa: E402
