@@ -88,13 +88,13 @@ def aftermath(store: Path, runs: dict[str, str], reports: dict[str, Document]) -
                 )
     trials = [trial for document in reports.values() for trial in ordered(document)]
     after = [b for a, b in itertools.pairwise(trials) if fault(a) and a["run"] == b["run"]]
-    healthy = [trial for trial in after if trial["passed"]]
-    early = [trial for trial in after if trial["applied"] != "yes"]
+    passed = sum(trial["passed"] for trial in after)
+    computed = sum(trial["phase"] in ("prompt", "decode", "teardown") for trial in after)
     return (
         f"All {ended} processes of these two runs came to an end; {killed} orphans were found and killed, two after "
         f"each of the {forks} `fork`s and none elsewhere. Of the {len(after)} trials that came straight after a "
-        f"fault on their backend, {len(after) - len(early)} were seen to use the card again ({len(healthy)} of them, "
-        f"with `fork` or without a fault, passed), and {len(early)} died before anything could be seen.\n"
+        f"fault on their backend, {computed} came as far as the prompt or further on the card, {passed} of them "
+        f"(with `fork`, or without a fault) to a right answer; the others were made to die before.\n"
     )
 
 

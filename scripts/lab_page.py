@@ -162,7 +162,7 @@ def matrix(document: Document) -> Iterator[str]:
     """Passed of applied, tokens per second (median, least and most of the trials) and output, a model and backend a
     row."""
     cells = [c for c in document["cells"] if c["note"] != "reference"]
-    yield "| model | backend | " + " | ".join(f"{n} layers" for n in LAYERS) + " |\n"
+    yield "| model | backend | " + " | ".join(f"{n} layer{'' if n == 1 else 's'}" for n in LAYERS) + " |\n"
     yield "|---|---|" + "---|" * len(LAYERS) + "\n"
     for model in dict.fromkeys(model_of(c["axes"]["model"]) for c in cells):
         for backend in ("cpu", "cuda", "vulkan"):
