@@ -38,5 +38,10 @@ def command(
             f"{made.path}: {made.bytes} bytes, answers for {made.paths} paths, {made.redacted} of them redacted.\n"
             f"Judge it with: stillruns check --sysroot {made.path}"
         )
+    if made.in_context:
+        tell(
+            f"names that are words of logs as well ({', '.join(made.in_context)}) were replaced only where the text "
+            "shows a name, such as a home path: look for them in the snapshot before you send it"
+        )
     for fault in made.faults:
         tell(fault.strip().splitlines()[-1])
