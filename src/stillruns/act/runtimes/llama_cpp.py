@@ -15,14 +15,13 @@ from pathlib import Path
 from stillruns import proc
 from stillruns.act import environment
 from stillruns.act.ports import free_port
-from stillruns.act.runtimes.adapter import Found, ProbeOutput
+from stillruns.act.runtimes.adapter import Found, Occasion, ProbeOutput
 from stillruns.act.templates import TokenAt, TokensOf
 from stillruns.errors import EnvironmentLacks
 from stillruns.model.absence import Absence
 from stillruns.model.backend import Backend, Runtime, backend_of_device
 from stillruns.model.condition import Condition
 from stillruns.model.engine import Engine
-from stillruns.model.spec import Timeouts
 from stillruns.model.trial import TrialPlan
 
 NAME = "llama-server"
@@ -113,28 +112,16 @@ class LlamaCpp:
             system=ask(*system),
         )
 
-    def plan(
-        self,
-        condition: Condition,
-        engine: Engine,
-        *,
-        trial: str,
-        run: str,
-        cell: str,
-        index: int,
-        timeouts: Timeouts,
-        environ: Mapping[str, str],
-        sample_devices: tuple[str, ...] = (),
-    ) -> TrialPlan:
+    def plan(self, condition: Condition, engine: Engine, occasion: Occasion) -> TrialPlan:
         """The command line with everything pinned, and the request. `condition.model` is the path of a GGUF file."""
         first, *more = requests(condition)
         return TrialPlan(
-            trial=trial,
-            run=run,
-            cell=cell,
-            index=index,
+            trial=occasion.trial,
+            run=occasion.run,
+            cell=occasion.cell,
+            index=occasion.index,
             argv=(*condition.prefix, engine.binary, *arguments(condition, engine)),
-            env=environment.build(environ, engine.env, condition.env),
+            env=environment.build(occasion.environ, engine.env, condition.env),
             ready_path="/health",
             request_path="/completion",
             request=first,
@@ -142,8 +129,8 @@ class LlamaCpp:
             lanes=condition.concurrency,
             seconds=condition.duration,
             texts=texts(condition),
-            timeouts=timeouts,
-            sample_devices=sample_devices,
+            timeouts=occasion.timeouts,
+            sample_devices=occasion.sample_devices,
         )
 
 
