@@ -6,12 +6,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from experiments import small
+from program import stillruns
 from split_models import split
 from stillruns.act.models import synthetic
 from stillruns.errors import EnvironmentLacks, SpecError, StillrunsError
@@ -20,22 +20,6 @@ from stillruns.lab.preparing import Prepared
 from stillruns.lab.unchanged import Unchanged
 from stillruns.store.opening import open_store
 from stillruns.store.store import Store
-
-ROOT = Path(__file__).parents[2]
-SPEC = """
-[experiment]
-name = "x"
-model = "{}"
-predict = 4
-context = 256
-reference = "none"
-[[backend]]
-id = "cpu"
-[matrix]
-gpu_layers = [0]
-[stop]
-trials = 1
-"""
 
 
 @pytest.fixture()
@@ -152,8 +136,7 @@ def test_an_unreadable_part(whole: Path, store: Store, tmp_path: Path) -> None:
 def test_a_part_that_changes_is_noticed(whole: Path, store: Store, tmp_path: Path) -> None:
     """While a run goes on, each part is looked at; one that was only touched is the same."""
     parts = split(whole, tmp_path / "model", 3)
-    place = tmp_path / "spec.toml"
-    place.write_text(SPEC.format(parts[0]))
+    place = small(tmp_path / "spec.toml", model=parts[0], reference="none")
     found = models.resolve(str(parts[0]), store)
     files = Unchanged(Prepared(spec_file.load(place), (), {}, found, tmp_path, {}, {}))
     os.utime(parts[1])
@@ -164,8 +147,7 @@ def test_a_part_that_changes_is_noticed(whole: Path, store: Store, tmp_path: Pat
 
 def test_every_model_of_a_run_is_watched(whole: Path, store: Store, tmp_path: Path) -> None:
     """Those of an axis and the twin too, not only the one that the spec names first."""
-    place = tmp_path / "spec.toml"
-    place.write_text(SPEC.format(whole))
+    place = small(tmp_path / "spec.toml", model=whole, reference="none")
     others = [tmp_path / "axis.gguf", tmp_path / "twin.gguf"]
     for other in others:
         shutil.copyfile(whole, other)
@@ -183,11 +165,9 @@ def test_a_run_of_a_split_model(whole: Path, tmp_path: Path) -> None:
     """The run's first record has every part with its digest; when one is missing the next run ends with one sentence
     before any trial."""
     parts = split(whole, tmp_path / "model", 3)
-    place = tmp_path / "spec.toml"
-    place.write_text(SPEC.format(parts[0]))
-    words = [sys.executable, "-m", "stillruns", "run", str(place), "--store", str(tmp_path / "store")]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    assert subprocess.run(words, env=env, capture_output=True, check=False).returncode == 0
+    place = small(tmp_path / "spec.toml", model=parts[0], reference="none")
+    words = ("run", place, "--store", tmp_path / "store")
+    assert stillruns(*words).returncode == 0
     with open_store(tmp_path / "store", create=False) as kept:
         (started,) = kept.records(kind="run_started")
         assert [part["sha256"] for part in started.body["model"]["parts"]] == [
@@ -195,7 +175,7 @@ def test_a_run_of_a_split_model(whole: Path, tmp_path: Path) -> None:
         ]
         before = len(list(kept.records(kind="trial_started")))
     parts[1].unlink()
-    ended = subprocess.run([*words, "--new"], env=env, capture_output=True, text=True, check=False)
+    ended = stillruns(*words, "--new")
     assert ended.returncode == 1 and "part 2 is missing" in ended.stderr and ended.stderr.strip().count("\n") == 0
     with open_store(tmp_path / "store", create=False) as kept:
         assert len(list(kept.records(kind="trial_started"))) == before
