@@ -124,9 +124,9 @@ def test_specs_parse(where: str, text: str) -> None:
 
 def load_spec_file() -> Any:
     """The loader of specs; a skip with the reason where this tree has none."""
-    if importlib.util.find_spec("stillruns.lab.spec_file") is None:
+    if importlib.util.find_spec("stillruns.lab.specs.spec_file") is None:
         pytest.skip("the loader of specs is not in this tree")
-    return importlib.import_module("stillruns.lab.spec_file")
+    return importlib.import_module("stillruns.lab.specs.spec_file")
 
 
 def section(name: str) -> str:
