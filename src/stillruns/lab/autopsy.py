@@ -24,6 +24,7 @@ from stillruns.model.autopsy import Autopsy, Source
 from stillruns.model.backend import Runtime
 from stillruns.model.kernel_log import KernelEvent
 from stillruns.model.server_log import Ending, Note, ServerLog
+from stillruns.normalise.crash import signs
 from stillruns.normalise.logs import kernel, llama_cpp_server, seam
 from stillruns.normalise.logs.prefilter import Prefilter, dense_from
 from stillruns.normalise.logs.reader import Line, visible
@@ -123,11 +124,11 @@ def names_a_store(paths: tuple[str, ...]) -> bool:
 
 
 def anchors() -> tuple[str, ...]:
-    """A literal of every way in which a rule or a pattern can match, and the kernel's."""
+    """A literal of every way in which a rule or a pattern can match, and those of deaths and of the kernel."""
     entries = [(p.regex, p.anchor) for p in load.patterns()]
     entries += [(rule.regex, rule.anchor) for runtime in RUNTIMES for rule in load.grammar(runtime)]
     found = {text for regex, anchor in entries for text in literals.of_regex(regex, anchor)}
-    return literals.smallest((*found, *kernel.ANCHORS))
+    return literals.smallest((*found, *signs.ANCHORS, *kernel.ANCHORS))
 
 
 def knowledge(servers: tuple[ServerLog, ...] = ()) -> Knowledge:

@@ -71,22 +71,8 @@ DEATHS: tuple[str, ...] = (
 """After one of these every line is delivered for a while."""
 
 OTHERS: tuple[str, ...] = (
-    "exit status ",
-    "xit code",
-    "(exit ",
     "return code",
-    " status: ",
     "terminated abnormally",
-    "OOM killer",
-    "oom-kill",
-    "zsh: ",
-    "egmentation fault",
-    "IOT instruction",
-    "illegal hardware instruction",
-    "floating point exception",
-    "bus error",
-    "-107374",
-    "322122",
     "fallen off the bus",
     "] abort",
     "goroutine ",
@@ -112,7 +98,8 @@ OTHERS: tuple[str, ...] = (
     "[rank",
     "lines left out",
 )
-"""Lines that no catalogue entry names and that a reader understands all the same."""
+"""Lines that no catalogue entry names and that a reader understands all the same, besides those that tell a death
+(`normalise.crash.signs.ANCHORS`)."""
 
 
 class Scanner(Protocol):

@@ -57,20 +57,6 @@ _CHILD = 'msg="starting llama-server"'
 
 RUNTIMES: tuple[Runtime, ...] = (Runtime.OLLAMA, Runtime.VLLM, Runtime.LLAMA_CPP)
 
-ANCHORS: tuple[str, ...] = (
-    "level=",
-    "[GIN]",
-    ".go:",
-    "mca/ollama/",
-    "com/ollama/",
-    'msg="',
-    "vllm",
-    "vLLM",
-    "EngineCore",
-    "[rank",
-)
-"""Lines that can decide a runtime, besides those of the grammars."""
-
 
 class Catalogue(msgspec.Struct, frozen=True):
     """What the readers need: grammars by runtime, and the patterns; loaded by `lab`."""
