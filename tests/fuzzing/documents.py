@@ -29,7 +29,7 @@ from stillruns.lab.studies import studying
 from stillruns.model.absence import Absence
 from stillruns.model.spec import HypothesisSpec
 from stillruns.model.worklog import ClientRun
-from stillruns.normalise import answer, maps, worklog
+from stillruns.normalise import answer, worklog
 from stillruns.report import gates_json, gates_text, study_json, study_text
 from stillruns.store.opening import open_store
 
@@ -203,7 +203,6 @@ def check_worklog_parts(data: bytes) -> None:
     worklog.probe(data, "backend_probe.txt")
     worklog.lists_a_model(data)
     answer.read(200, data)
-    maps.libraries(data)
 
 
 def _texts(pattern: str) -> Callable[[], list[bytes]]:

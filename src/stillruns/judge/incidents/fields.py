@@ -13,7 +13,6 @@ from stillruns.judge.trials.modules import parts_of
 from stillruns.model.backend import Backend, Runtime, backend_of_device
 from stillruns.model.card_name import CardName
 from stillruns.model.component import Component
-from stillruns.model.evidence import line_of
 from stillruns.model.expression import Expression
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
 from stillruns.model.outcome import OutcomeKind
@@ -293,8 +292,3 @@ def _frames(frames: tuple[Frame, ...], on: Backend) -> list[Component]:
         if name.startswith(("llama_", "common_", "server_", "schema_to_grammar", "json_schema_to_grammar")):
             return [Component.LLAMA_CPP]
     return []
-
-
-def near(event: KernelEvent, first: int, last: int, source: str, lines: int = 300) -> bool:
-    """Whether a kernel line stands close to an incident in the same source."""
-    return event.ref.startswith(f"{source}:") and first - lines <= line_of(event.ref) <= last + lines
