@@ -125,6 +125,17 @@ def test_parts_that_do_not_belong_together(whole: Path, store: Store, tmp_path: 
     assert "says that it is no part of a split model" in refused(single[0], store)
 
 
+def test_a_first_part_that_cannot_be_read(whole: Path, store: Store, tmp_path: Path) -> None:
+    """Its digest would stand for parts that nobody looked at; a model in one file is left to the server."""
+    parts = split(whole, tmp_path / "model", 3)
+    data = bytearray(parts[0].read_bytes())
+    data[4:8] = (9).to_bytes(4, "little")  # a version of GGUF that is not known here
+    parts[0].write_bytes(data)
+    said = refused(parts[0], store)
+    assert "one of 3 parts by its name" in said and "version 9" in said and "llama-gguf-split --merge" in said
+    assert models.resolve(str(parts[0].rename(tmp_path / "one.gguf")), store).parts == ()
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_an_unreadable_part(whole: Path, store: Store, tmp_path: Path) -> None:
     """The sentence names that part."""
