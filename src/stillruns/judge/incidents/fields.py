@@ -214,26 +214,29 @@ def components(
     kernel: Iterable[KernelEvent],
     driver: str,
 ) -> tuple[Component, ...]:
-    """Candidates, most likely first: the deciding pattern's, else the innermost frame's, else the backend's."""
+    """Candidates, most likely first: the deciding pattern's, else the innermost frame's, else the backend's. A
+    pattern names the parts of all backends that print its line; an address in a library is believed on any."""
     found: list[Component] = []
     for event in kernel:
         if event.kind in (KernelEventKind.RAS, KernelEventKind.XID):
             found.append(Component.HARDWARE)
         if event.module:
             found += parts_of(event.module)
+    said = own(top.components, on) if top is not None else ()
     if top is not None and top.rank >= 60:
-        found = [*found, *top.components]
+        found += said
     else:
         found += _frames(frames, on)
         if not found and outcome in (OutcomeKind.CRASH, OutcomeKind.ABORT):
             found += _BY_BACKEND.get(on, ())
-        if not found and top is not None:
-            found += top.components
+        if not found:
+            found += said
     exchangeable = "AMD open-source driver" in driver or "proprietary" in driver
     if exchangeable and (Component.VULKAN_DRIVER in found or outcome is OutcomeKind.OOM):
         # AMDVLK and the closed driver refuse allocations that RADV grants; they are the first to exchange
         found = [Component.VULKAN_DRIVER, *found]
-    return own(found, on)
+    unique = tuple(c for c in dict.fromkeys(found) if c is not Component.UNKNOWN)
+    return unique or (Component.UNKNOWN,)
 
 
 _NO_CODE = ("gpu-no-kernel-image", "gpu-invalid-device-function", "hip-no-binary", "hip-no-code-object")
