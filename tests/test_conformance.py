@@ -19,7 +19,7 @@ from types import ModuleType
 import pytest
 
 from stillruns.act import runtimes
-from stillruns.act.runtimes.adapter import Adapter, Found, Occasion, ProbeOutput
+from stillruns.act.runtimes.adapter import Adapter, FoundRuntime, Occasion, ProbeOutput
 from stillruns.errors import EnvironmentLacks, StillrunsError
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.backend import Backend, Runtime
@@ -79,7 +79,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-def found(adapter: Adapter, program: str, address: str) -> Found:
+def found(adapter: Adapter, program: str, address: str) -> FoundRuntime:
     """The adapter's own finding of a thing that exists, by a path or by an address."""
     for given in (program, address):
         try:
@@ -139,7 +139,7 @@ class TestAdapter:
             closed.bind(("127.0.0.1", 0))
             gone = f"http://127.0.0.1:{closed.getsockname()[1]}"
         with pytest.raises(EnvironmentLacks):
-            adapter.probe(Found(gone, "spec"), timeout=5.0)
+            adapter.probe(FoundRuntime(gone, "spec"), timeout=5.0)
 
     @pytest.mark.parametrize("layers", [0, 2, "all", "none"])
     @pytest.mark.parametrize("backend", [Backend.CPU, Backend.VULKAN, Backend.ROCM, Backend.UNKNOWN])

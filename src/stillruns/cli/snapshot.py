@@ -28,7 +28,7 @@ def command(
     Judge it anywhere with: stillruns check --sysroot OUT
     """
     del store_dir
-    made = packing.make(out, sysroot, machine.Asked(runtimes), run_tools=not no_exec)
+    made = packing.make(out, sysroot, machine.CheckRequest(runtimes), run_tools=not no_exec)
     if as_json:
         emit_json(
             {"schema": "stillruns.snapshot/1", "path": str(made.path), "bytes": made.bytes, "paths": made.paths,

@@ -27,12 +27,12 @@ from stillruns.model.server_log import Ending, Note, ServerLog
 from stillruns.normalise.crash import signs
 from stillruns.normalise.logs import kernel, llama_cpp_server, seam
 from stillruns.normalise.logs.prefilter import Prefilter, dense_from
-from stillruns.normalise.logs.reader import Line, visible
+from stillruns.normalise.logs.reader import CleanLine, visible
 from stillruns.normalise.logs.streams import (
     OURS,
     RUNTIMES,
     Catalogue,
-    Found,
+    SourceLogs,
     Splitter,
     SupervisorLine,
     default_openers,
@@ -44,12 +44,12 @@ class _Whole:
     """What all inputs have given so far."""
 
     sources: list[Source] = field(default_factory=list)
-    found: list[Found] = field(default_factory=list)
+    found: list[SourceLogs] = field(default_factory=list)
     warnings: list[Note] = field(default_factory=list)
     ids: Iterator[int] = field(default_factory=itertools.count)
 
 
-class StoredLog(Protocol):
+class TrialLog(Protocol):
     """A log of a trial in a store (stored_logs.py: loading that costs more than reading a page of a log)."""
 
     @property
@@ -68,7 +68,7 @@ class StoredLog(Protocol):
         """The log's servers with what the record at `ref` tells besides."""
 
 
-Opener = Callable[[str], tuple[Sequence[StoredLog], list[Note]]]
+Opener = Callable[[str], tuple[Sequence[TrialLog], list[Note]]]
 """A store's folder, or a run's or trial's id -> (its logs, what was left out)."""
 
 
@@ -101,7 +101,7 @@ def _passed(path: str, documents: list[str]) -> str:
     return text
 
 
-def _stored(opened: tuple[Sequence[StoredLog], list[Note]], catalogue: Catalogue, whole: _Whole) -> None:
+def _stored(opened: tuple[Sequence[TrialLog], list[Note]], catalogue: Catalogue, whole: _Whole) -> None:
     """Trials of a store: each log, and beside it what the harness recorded of the process."""
     found, notes = opened
     whole.warnings += notes
@@ -159,7 +159,7 @@ def conclude(whole: _Whole, catalogue: Catalogue) -> Autopsy:
 
 def _log(entry: logs.LogInput, source: str, catalogue: Catalogue, whole: _Whole) -> tuple[str, str] | None:
     """Read one log into `whole`; returns its last line that has text (ref, excerpt), as far as lines were parsed."""
-    line: Line | None = None
+    line: CleanLine | None = None
     splitter = Splitter(source, catalogue, default_openers(), lambda: f"srv{next(whole.ids)}")
     prefilter = Prefilter()
     for block in entry.blocks():
@@ -190,7 +190,7 @@ def _core(entry: logs.LogInput, source: str, catalogue: Catalogue, whole: _Whole
     prefilter = Prefilter()
     kept = itertools.chain(prefilter.feed(text), prefilter.end())
     servers = seam.read_all(reader, (core_dump.log_line(line.number, line.text) for line in kept))
-    whole.found.append(Found(servers, (), ()))
+    whole.found.append(SourceLogs(servers, (), ()))
     whole.sources.append(Source(source, entry.path, digest, size, prefilter.lines, note))
     if note:
         whole.warnings.append(Note("core", f"{entry.path}: {note}"))

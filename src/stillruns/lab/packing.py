@@ -15,7 +15,7 @@ from stillruns.collect.gathering import Commands, NoCommands
 from stillruns.collect.tree import FileTree
 from stillruns.errors import UsageError
 from stillruns.lab.machines import device_init
-from stillruns.lab.machines.machine import Asked, named_runtimes, read_machine
+from stillruns.lab.machines.machine import CheckRequest, named_runtimes, read_machine
 from stillruns.lab.machines.probing import LiveCommands
 from stillruns.lab.machines.snapshot import Answers, Recording, save
 from stillruns.normalise.environment import pairs
@@ -41,7 +41,7 @@ class Made:
     in_context: tuple[str, ...]
 
 
-def make(out: Path, root: Path | None, asked: Asked, *, run_tools: bool) -> Made:
+def make(out: Path, root: Path | None, asked: CheckRequest, *, run_tools: bool) -> Made:
     """Read, redact, write. Raises UsageError when `out` cannot be written."""
     if root is not None and not root.is_dir():
         raise UsageError(f"--sysroot {root}: there is no such folder.")

@@ -15,7 +15,7 @@ from stillruns.proc import Finished
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundRuntime:
     """A runtime on this machine: `binary` is a path (or the address of a running server), `found_by` says which place
     it came from, `env` is what must be set for it to run."""
 
@@ -58,13 +58,13 @@ class Adapter(Protocol):
 
     runtime: Runtime
 
-    def find(self, binary: str, environ: Mapping[str, str]) -> Found:
+    def find(self, binary: str, environ: Mapping[str, str]) -> FoundRuntime:
         """Where it is; `binary` is what the spec says, or empty. Raises EnvironmentLacks when it is nowhere."""
         ...
 
     def probe(
         self,
-        found: Found,
+        found: FoundRuntime,
         prefix: tuple[str, ...] = (),
         *,
         environ: Mapping[str, str] | None = None,

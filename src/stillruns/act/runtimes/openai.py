@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Mapping
 
-from stillruns.act.runtimes.adapter import Found, Occasion, ProbeOutput
+from stillruns.act.runtimes.adapter import FoundRuntime, Occasion, ProbeOutput
 from stillruns.act.wire import Peer, Reply
 from stillruns.errors import EnvironmentLacks
 from stillruns.model.absence import Absence, AbsenceReason
@@ -33,18 +33,18 @@ class OpenAI:
 
     runtime = Runtime.OPENAI
 
-    def find(self, binary: str, environ: Mapping[str, str]) -> Found:
+    def find(self, binary: str, environ: Mapping[str, str]) -> FoundRuntime:
         """`binary` is the spec's address. Raises UsageError for what is no address, EnvironmentLacks for none."""
         if not binary:
             raise EnvironmentLacks("no server to attach to: give its address as `url` in the spec's [[backend]]")
         peer = Peer(binary)
         peer.close()
         address = binary.rstrip("/")
-        return Found(address.removesuffix("/v1"), "spec")
+        return FoundRuntime(address.removesuffix("/v1"), "spec")
 
     def probe(
         self,
-        found: Found,
+        found: FoundRuntime,
         prefix: tuple[str, ...] = (),
         *,
         environ: Mapping[str, str] | None = None,
@@ -100,7 +100,7 @@ class OpenAI:
             log=condition.log,
         )
 
-    def engine(self, found: Found, output: ProbeOutput) -> Engine:
+    def engine(self, found: FoundRuntime, output: ProbeOutput) -> Engine:
         """What the server says about itself. `flags` are the paths and fields that it accepted; the digest is of its
         own words, since nobody can see its binary."""
         flags = set()

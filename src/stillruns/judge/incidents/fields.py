@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from stillruns.judge.incidents.group import Group, Index
+from stillruns.judge.incidents.group import Group, LineIndex
 from stillruns.judge.trials.components import own
 from stillruns.judge.trials.modules import parts_of
 from stillruns.model.backend import Backend, Runtime, backend_of_device
@@ -72,7 +72,7 @@ _NEW_TREE = Expression(r"ggml-cuda[/\\]ggml-cuda\.cu")
 
 
 def backend(
-    server: ServerLog, runner: Runner | None, group: Group, frames: tuple[Frame, ...], index: Index
+    server: ServerLog, runner: Runner | None, group: Group, frames: tuple[Frame, ...], index: LineIndex
 ) -> Backend:
     """From the lines of the death, then its frames, then where the runner's weights are, then the only GPU listed.
 

@@ -14,7 +14,7 @@ import msgspec
 from stillruns.errors import SpecError
 from stillruns.lab.specs import hypothesis_file, toml_file
 from stillruns.lab.specs.home import expanded
-from stillruns.lab.specs.hypothesis_file import Entry
+from stillruns.lab.specs.hypothesis_file import HypothesisTable
 from stillruns.lab.specs.server_load import check_load
 from stillruns.lab.specs.stop_table import FUTILITY as FUTILITY
 from stillruns.lab.specs.stop_table import StopTable, stop_rule
@@ -70,7 +70,7 @@ class _Document(_Table):
     matrix: dict[str, Any] = {}
     stop: StopTable = msgspec.field(default_factory=StopTable)
     timeouts: _Timeouts = msgspec.field(default_factory=_Timeouts)
-    hypothesis: list[Entry] = []
+    hypothesis: list[HypothesisTable] = []
 
 
 def load(path: Path) -> Spec:
