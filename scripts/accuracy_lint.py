@@ -5,11 +5,12 @@
     scripts/accuracy_lint.py --texts DIR --write before|after
     scripts/accuracy_lint.py --write words
 
-docs/case-studies/blind-recipes.csv (and, with `--set 2`, blind-recipes-2.csv) holds names, values and labels, not the posts. From them the shortest recipe of
-the same form is built: everything but the reading of the original's layout is judged again. Each row is graded
-apart for its name and its value: `r` right, `u` unknown, `w` wrong, `-` no label. Unknown are: no item, `not found`
-for a name that nothing reads here, no verdict on a value. `not found` for a name that something reads is wrong. Exit
-code 1: a row that was right when its column was written (`words`; with --texts `after`) is not right any more.
+docs/case-studies/blind-recipes.csv (and, with `--set 2`, blind-recipes-2.csv) holds names, values and labels, not the
+posts. From them the shortest recipe of the same form is built: everything but the reading of the original's layout is
+judged again. Each row is graded apart for its name and its value: `r` right, `u` unknown, `w` wrong, `-` no label.
+Unknown are: no item, `not found` for a name that nothing reads here, no verdict on a value. `not found` for a name
+that something reads is wrong. Exit code 1: a row that was right when its column was written (`words`; with --texts
+`after`) is not right any more.
 """
 
 from __future__ import annotations
