@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stillruns.judge import incident_fields
+from stillruns.judge.incidents import fields as incident_fields
 from stillruns.lab import autopsy
 from stillruns.model.autopsy import Autopsy
 from stillruns.model.server_log import Runner, ServerLog

@@ -30,9 +30,10 @@ from bench_sequential import sequential_plans
 from stillruns.act import trial
 from stillruns.act.ports import free_port
 from stillruns.act.runtimes import adapters
-from stillruns.lab import preparing, spec_file
-from stillruns.lab.progress import Silent
 from stillruns.lab.running import opening_record, shelf
+from stillruns.lab.runs import preparing
+from stillruns.lab.runs.progress import Silent
+from stillruns.lab.specs import spec_file
 from stillruns.model.backend import Backend
 from stillruns.model.spec import BackendSpec, Spec, StopRule
 from stillruns.model.trial import TrialPlan, TrialRecord

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import random
 
-from stillruns.judge import planning, sequential
-from stillruns.judge.sequential import Shown
+from stillruns.judge.statistics import planning, sequential
+from stillruns.judge.statistics.sequential import Shown
 from stillruns.model.spec import Decide, StopRule
 
 COURSES = 20_000

@@ -7,7 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from stillruns.lab import importing, studying
+from stillruns.lab import importing
+from stillruns.lab.studies import studying
 from stillruns.report import study_text
 from stillruns.store.opening import open_store
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import stillruns.collect
 from stillruns.catalogue.gate_tables import tables
-from stillruns.judge.gates import LAYERS
+from stillruns.judge.gates.gates import LAYERS
 from stillruns.model.probe import Probe
 
 PAGE = Path(__file__).parent.parent / "docs" / "gates.md"

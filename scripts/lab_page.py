@@ -25,8 +25,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from stillruns.judge import divergence  # noqa: E402  (the program of this checkout, installed or not)
-from stillruns.lab import distributions, judging, reading  # noqa: E402
+from stillruns.judge.answers import divergence  # noqa: E402  (the program of this checkout, installed or not)
+from stillruns.lab.runs import distributions, judging, reading  # noqa: E402
 from stillruns.model.divergence import Path as Way  # noqa: E402
 from stillruns.model.exchange import Answered, TokenProb  # noqa: E402
 from stillruns.model.phase import Phase  # noqa: E402

@@ -8,8 +8,8 @@ from pathlib import Path
 from stillruns.catalogue.gate_tables import tables
 from stillruns.collect.gathering import NoCommands
 from stillruns.collect.tree import FileTree
-from stillruns.judge import gates
-from stillruns.lab.machine import Asked, read_machine
+from stillruns.judge.gates import gates
+from stillruns.lab.machines.machine import Asked, read_machine
 from stillruns.model.code_object import CodeObjects, CodeTarget, Feature, FileRef, ReadRange
 from stillruns.model.gate import Gate, GateMatrix, GatePath, Layer
 from stillruns.model.hip_runtime import HipRuntime

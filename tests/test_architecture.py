@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from stillruns.cli.group import VERBS
+
 SRC = Path(__file__).parent.parent / "src" / "stillruns"
 MODULES = sorted(SRC.rglob("*.py"))
 
@@ -31,13 +33,56 @@ ALLOWED: dict[str, set[str]] = {
 }
 """Part -> what it may import besides `model`, `errors` and itself (DESIGN, section 3)."""
 
+INSIDE: dict[str, dict[str, set[str]]] = {
+    "judge": {
+        "versions": set(),
+        "statistics": set(),
+        "answers": set(),
+        "trials": {"answers"},
+        "cells": {"statistics"},
+        "claims": {"cells", "statistics", "versions"},
+        "incidents": {"trials", "versions"},
+        "studies": {"cells", "statistics", "versions"},
+        "gates": set(),
+        "recipe": set(),
+    },
+    "lab": {
+        "specs": set(),
+        "runs": {"specs"},
+        "machines": {"runs"},
+        "autopsy": set(),
+        "studies": {"runs", "autopsy"},
+    },
+}
+"""Part -> its packages, and its modules that lie beside them -> which of these each may import besides itself, only
+ones further up (docs/decisions/0001-layout.md)."""
+
+ENTRIES: dict[str, str] = {
+    "autopsy": "autopsy",
+    "checking": "check",
+    "claiming": "claims",
+    "demo": "demo",
+    "importing": "import",
+    "linting": "lint",
+    "once": "run",
+    "packing": "snapshot",
+    "planned": "run",
+    "replaying": "replay",
+    "running": "run",
+    "selftest": "selftest",
+    "showing": "show",
+    "tracing": "trace",
+    "workarounds": "workarounds",
+}
+"""Module in lab/ itself -> the verb whose job it does. Only these may import any package, and each other."""
+
 LATE_IMPORT_OK = {"cli/__init__.py", "cli/group.py", "__main__.py"}
 """The CLI loads verbs by name; nothing else imports our own modules inside a function."""
 
 BROAD_EXCEPT_OK = {
     "cli/group.py": "the CLI boundary",
-    "lab/probing.py": "around one probe",
-    "lab/reading.py": "around one parser: its traceback becomes evidence",
+    "lab/machines/probing.py": "around one probe",
+    "lab/runs/reading.py": "around one parser: its traceback becomes evidence",
 }
 
 PURE = ("normalise", "judge", "formats", "redact", "model")
@@ -56,10 +101,12 @@ IMPURE_MODULES = {
 
 MODULE_LINES = 400
 FUNCTION_LINES = 60
+FOLDER_MODULES = 20
+"""How many modules a folder of a part in `INSIDE` may hold."""
 
 
 def part_of(path: Path) -> str:
-    """`src/stillruns/judge/stats.py` -> `judge`; top-level modules are their own part."""
+    """`src/stillruns/judge/statistics/exact.py` -> `judge`; top-level modules are their own part."""
     relative = path.relative_to(SRC)
     return relative.parts[0] if len(relative.parts) > 1 else relative.stem
 
@@ -122,6 +169,52 @@ def test_module(path: Path) -> None:
                 isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException")
             )
             assert not broad or name in BROAD_EXCEPT_OK, f"{name}:{node.lineno}: broad except"
+
+
+@pytest.mark.parametrize("part", INSIDE)
+def test_packages_of_a_part(part: str) -> None:
+    """Inside a part the packages have an order, too: each imports only what stands before it in its table."""
+    table, root = INSIDE[part], SRC / part
+    names = list(table)
+    for number, name in enumerate(names):
+        assert table[name] <= set(names[:number]), f"the table of {part}: {name} may import what comes after it"
+        assert (root / name / "__init__.py").exists() or (root / f"{name}.py").exists(), f"{part}/{name} is gone"
+    for path in sorted(root.rglob("*.py")):
+        name = str(path.relative_to(SRC))
+        tree = ast.parse(path.read_text())
+        if path.name == "__init__.py":
+            assert len(tree.body) == 1, f"{name} holds more than its docstring: import from the modules themselves"
+            count = len(list(path.parent.glob("*.py"))) - 1
+            assert count <= FOLDER_MODULES, f"{name} stands for {count} modules: find the noun that is missing"
+            continue
+        own = path.relative_to(root).parts[0].removesuffix(".py")
+        if part == "lab" and path.parent == root and own in ENTRIES and own not in table:
+            continue
+        assert own in table, f"{name} is in no package of {part}: add it to one (docs/decisions/0001-layout.md)"
+        for node, goal in inside(tree, part):
+            assert goal in table[own] | {own}, f"{name}:{node.lineno}: {part}/{own} must not import {part}/{goal}"
+
+
+def test_each_verb_has_its_module() -> None:
+    """Whoever looks for a verb's job finds one module in lab/ itself that names it."""
+    assert set(ENTRIES) == {p.stem for p in (SRC / "lab").glob("*.py")} - {"__init__"}
+    without = {"report": "lab/runs/judging.py judges stored runs again", "verify": "a job of the store alone"}
+    assert set(ENTRIES.values()) | set(without) == set(VERBS)
+
+
+def inside(tree: ast.AST, part: str) -> list[tuple[ast.stmt, str]]:
+    """Every import from the same part, with the package or the module beside the packages that it imports from."""
+    found: list[tuple[ast.stmt, str]] = []
+    for node, target in imports(tree):
+        names = target.split(".")
+        if names[:2] != ["stillruns", part]:
+            continue
+        if len(names) > 2:
+            found.append((node, names[2]))
+        else:
+            assert isinstance(node, ast.ImportFrom), f"line {node.lineno}: import {target}: write which module"
+            found += [(node, alias.name) for alias in node.names]
+    return found
 
 
 @pytest.mark.parametrize(

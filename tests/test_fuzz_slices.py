@@ -15,7 +15,7 @@ import pytest
 from fuzzing import binaries, damage, documents, logs, nearly
 from fuzzing.target import Target, TooSlow, trial
 from stillruns.errors import SpecError
-from stillruns.lab import hypothesis_file, spec_file
+from stillruns.lab.specs import hypothesis_file, spec_file
 
 TARGETS: tuple[Target, ...] = (*logs.TARGETS, *binaries.TARGETS, *documents.TARGETS)
 INPUTS = {"machine-files": 4, "snapshot-document": 4, "snapshot-values": 8, "worklog-import": 2}

@@ -10,7 +10,7 @@ from pathlib import Path
 from stillruns.act.asking import Ask
 from stillruns.act.ports import free_port
 from stillruns.act.trial import supervise
-from stillruns.judge.outcome import judge
+from stillruns.judge.trials.outcome import judge
 from stillruns.lab.running import shelf
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.outcome import OutcomeKind

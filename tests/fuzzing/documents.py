@@ -20,9 +20,12 @@ from stillruns.collect.gathering import NoCommands
 from stillruns.collect.tree import FileTree
 from stillruns.errors import SpecError, StillrunsError, UsageError
 from stillruns.formats.zstd import ZstdCompressor, ZstdDecompressor
-from stillruns.judge import hypotheses
-from stillruns.lab import hypothesis_file, importing, snapshot, spec_file, studying
-from stillruns.lab.machine import Asked, read_machine
+from stillruns.judge.claims import hypotheses
+from stillruns.lab import importing
+from stillruns.lab.machines import snapshot
+from stillruns.lab.machines.machine import Asked, read_machine
+from stillruns.lab.specs import hypothesis_file, spec_file
+from stillruns.lab.studies import studying
 from stillruns.model.absence import Absence
 from stillruns.model.spec import HypothesisSpec
 from stillruns.model.worklog import ClientRun

@@ -72,7 +72,7 @@ def expressions() -> list[str]:
     found += [rule.regex for runtime in RUNTIMES for rule in load.grammar(runtime)]
     for package in (normalise, judge):
         for info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-            if any(part in info.name for part in (".logs", ".crash", ".incident", ".signature")) and not info.ispkg:
+            if any(part in info.name for part in (".logs", ".crash", ".incidents")) and not info.ispkg:
                 found += list(_inside(tuple(vars(importlib.import_module(info.name)).values())))
     return list(dict.fromkeys(found))
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from stillruns.errors import StoreError, UsageError
-from stillruns.lab import autopsy, once, stored_logs
+from stillruns.lab import autopsy, once
+from stillruns.lab.runs import stored_logs
 from stillruns.model.applied import Answer
 from stillruns.model.autopsy import Autopsy
 from stillruns.model.backend import Backend, Runtime

@@ -17,7 +17,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from stillruns.lab import claiming, judging
+from stillruns.lab import claiming
+from stillruns.lab.runs import judging
 from stillruns.report import claims_json, claims_text, run_json, run_text
 from stillruns.store.opening import open_store
 

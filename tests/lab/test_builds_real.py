@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from stillruns.judge import host_cpu
+from stillruns.judge.gates import host_cpu
 from stillruns.normalise import system_info
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ import sysroots
 from stillruns.collect.gathering import NoCommands
 from stillruns.collect.tree import FileTree
 from stillruns.errors import UsageError
-from stillruns.lab.machine import Asked, named_runtimes, read_machine
+from stillruns.lab.machines.machine import Asked, named_runtimes, read_machine
 from stillruns.model.gate import Gate, GateStatus, Layer
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "code_objects"

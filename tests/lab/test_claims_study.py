@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from stillruns.lab import claiming, hypothesis_file, importing, studying
+from stillruns.lab import claiming, importing
+from stillruns.lab.specs import hypothesis_file
+from stillruns.lab.studies import studying
 from stillruns.model.claim import Claim, ClaimVerdict, Frozen
 from stillruns.store.opening import open_store
 

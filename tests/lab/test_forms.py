@@ -11,8 +11,10 @@ from click.testing import CliRunner
 
 from stillruns.cli import claims, report
 from stillruns.errors import UsageError
-from stillruns.lab import claiming, demo, importing, judging, once, preparing, replaying, running, selftest, studying
-from stillruns.lab.progress import Silent
+from stillruns.lab import claiming, demo, importing, once, replaying, running, selftest
+from stillruns.lab.runs import judging, preparing
+from stillruns.lab.runs.progress import Silent
+from stillruns.lab.studies import studying
 from stillruns.store.opening import open_store
 from stillruns.store.store import Store
 

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from stillruns.cli import import_, report, show
 from stillruns.collect import worklog as folders
 from stillruns.errors import UsageError
-from stillruns.judge import worklog as judge_worklog
-from stillruns.lab import importing, studying, worklog_form
+from stillruns.judge.studies import worklog as judge_worklog
+from stillruns.lab import importing
+from stillruns.lab.studies import studying, worklog_form
 from stillruns.model.absence import Absence
 from stillruns.model.applied import Answer
 from stillruns.model.backend import Backend

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from stillruns.lab import reading, showing
+from stillruns.lab import showing
+from stillruns.lab.runs import reading
 from stillruns.store.opening import open_store
 from stillruns.store.view import decode_trial
 

@@ -18,7 +18,7 @@ import sysroots
 from stillruns.catalogue.gate_tables import tables
 from stillruns.collect.gathering import NoCommands
 from stillruns.collect.tree import FileTree
-from stillruns.lab import machine as lab_machine
+from stillruns.lab.machines import machine as lab_machine
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.card import CardState
 from stillruns.model.machine import KernelLog, Kfd, Vulkan

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stillruns.lab import stored_logs
 from stillruns.lab.autopsy import Opener
+from stillruns.lab.runs import stored_logs
 
 
 def opener(store_dir: Path | None) -> Opener:

@@ -10,7 +10,8 @@ import click
 from stillruns.cli.options import common
 from stillruns.cli.output import emit_json, emit_text, tell
 from stillruns.errors import ExitCode, UsageError
-from stillruns.lab import checking, machine
+from stillruns.lab import checking
+from stillruns.lab.machines import machine
 from stillruns.model.gate import GateMatrix, PathStatus
 from stillruns.report import builds_text, gates_json, gates_text
 from stillruns.report.columns import WIDTH

@@ -9,8 +9,11 @@ import msgspec
 
 from stillruns.cli.output import emit_json, emit_text
 from stillruns.errors import ExitCode, UsageError
-from stillruns.lab import claiming, hypothesis_file, judging, studying
+from stillruns.lab import claiming
 from stillruns.lab.claiming import Claimed
+from stillruns.lab.runs import judging
+from stillruns.lab.specs import hypothesis_file
+from stillruns.lab.studies import studying
 from stillruns.model.claim import ClaimVerdict
 from stillruns.model.spec import HypothesisSpec
 from stillruns.report import claims_json, claims_text

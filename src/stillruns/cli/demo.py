@@ -10,7 +10,8 @@ from stillruns.cli.options import common
 from stillruns.cli.output import emit_json, emit_text
 from stillruns.cli.progress import progress
 from stillruns.cli.run_job import exit_code, tell_undecided
-from stillruns.lab import demo, preparing, running
+from stillruns.lab import demo, running
+from stillruns.lab.runs import preparing
 from stillruns.report import run_json, run_text
 from stillruns.store.opening import open_store
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from stillruns.cli.output import emit_json, emit_text
-from stillruns.lab import planned, spec_file
+from stillruns.lab import planned
+from stillruns.lab.specs import spec_file
 from stillruns.report import plan_text
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import click
 
-from stillruns.lab.progress import Progress
+from stillruns.lab.runs.progress import Progress
 from stillruns.model.cell_plan import CellPlan
 from stillruns.model.verdict import TrialVerdict
 from stillruns.report.columns import visible

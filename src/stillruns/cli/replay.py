@@ -10,7 +10,8 @@ import click
 from stillruns.cli.options import common
 from stillruns.cli.output import emit_json, emit_text
 from stillruns.errors import ExitCode, UsageError
-from stillruns.lab import judging, replaying
+from stillruns.lab import replaying
+from stillruns.lab.runs import judging
 from stillruns.report import replay_text
 from stillruns.store.opening import open_store
 

@@ -9,7 +9,8 @@ import click
 from stillruns.cli.options import common
 from stillruns.cli.output import emit_json, emit_text
 from stillruns.errors import UsageError
-from stillruns.lab import judging, studying
+from stillruns.lab.runs import judging
+from stillruns.lab.studies import studying
 from stillruns.report import run_json, run_text, runs_text, study_json, study_text
 from stillruns.store.opening import open_store
 from stillruns.store.store import Store

@@ -7,7 +7,9 @@ from pathlib import Path
 from stillruns.cli.output import emit_json, emit_text, tell
 from stillruns.cli.progress import progress
 from stillruns.errors import ExitCode
-from stillruns.lab import once, preparing, running, spec_file
+from stillruns.lab import once, running
+from stillruns.lab.runs import preparing
+from stillruns.lab.specs import spec_file
 from stillruns.model.claim import ClaimVerdict
 from stillruns.model.run_result import RunResult
 from stillruns.report import once_text, run_json, run_text

@@ -8,7 +8,8 @@ import click
 
 from stillruns.cli.options import common
 from stillruns.cli.output import emit_json, emit_text, tell
-from stillruns.lab import machine, packing
+from stillruns.lab import packing
+from stillruns.lab.machines import machine
 
 
 @click.command()

@@ -17,8 +17,9 @@ from msgspec.structs import replace
 
 from stillruns.catalogue import literals, load
 from stillruns.collect import core_dump, logs, worklog
-from stillruns.judge import incident, incident_fields
-from stillruns.judge.incident import Knowledge
+from stillruns.judge.incidents import fields as incident_fields
+from stillruns.judge.incidents import incident
+from stillruns.judge.incidents.incident import Knowledge
 from stillruns.model.autopsy import Autopsy, Source
 from stillruns.model.backend import Runtime
 from stillruns.model.kernel_log import KernelEvent

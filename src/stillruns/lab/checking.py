@@ -11,10 +11,10 @@ from stillruns.catalogue.gate_tables import tables
 from stillruns.collect.gathering import Commands, NoCommands
 from stillruns.collect.tree import FileTree, Tree
 from stillruns.errors import UsageError
-from stillruns.judge import gates
-from stillruns.lab import asked_versions, device_init, run_evidence, snapshot, tools, vulkan_listing
-from stillruns.lab.machine import Asked, Reading, merged, named_runtimes, read_machine
-from stillruns.lab.probing import LiveCommands
+from stillruns.judge.gates import gates
+from stillruns.lab.machines import asked_versions, device_init, run_evidence, snapshot, tools, vulkan_listing
+from stillruns.lab.machines.machine import Asked, Reading, merged, named_runtimes, read_machine
+from stillruns.lab.machines.probing import LiveCommands
 from stillruns.model.gate import GateMatrix
 from stillruns.model.gate_tables import GateTables
 from stillruns.model.machine import Machine

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from stillruns.catalogue.load import known_issues
 from stillruns.errors import UsageError
-from stillruns.judge import hypotheses, quoting
-from stillruns.lab import freezing, judging, observing, observing_study, studying
+from stillruns.judge.claims import hypotheses, quoting
+from stillruns.lab.runs import freezing, judging, observing
+from stillruns.lab.studies import observing_study, studying
 from stillruns.model.claim import Claim, Frozen
 from stillruns.model.observed import ObservedCell
 from stillruns.model.spec import HypothesisSpec

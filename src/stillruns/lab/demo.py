@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from stillruns.lab import engines, spec_file
-from stillruns.lab.progress import Progress
+from stillruns.lab.runs import engines
+from stillruns.lab.runs.progress import Progress
+from stillruns.lab.specs import spec_file
 from stillruns.model.absence import Absence
 from stillruns.model.backend import Backend, backend_of_device
 from stillruns.model.engine import Device, Engine

@@ -14,9 +14,9 @@ from pathlib import Path
 from stillruns.collect import worklog as folders
 from stillruns.collect.worklog import RunFolder
 from stillruns.errors import UsageError
-from stillruns.lab import importing_logs
-from stillruns.lab.imported_run import NO_CORE, known, moment, write
-from stillruns.lab.worklog_form import JOURNAL, META, PROBE
+from stillruns.lab.studies import importing_logs
+from stillruns.lab.studies.imported_run import NO_CORE, known, moment, write
+from stillruns.lab.studies.worklog_form import JOURNAL, META, PROBE
 from stillruns.model.absence import Absence
 from stillruns.model.evidence import Evidence
 from stillruns.model.exchange import Exchange

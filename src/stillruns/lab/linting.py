@@ -10,7 +10,7 @@ from pathlib import Path
 from stillruns.catalogue.options import options as catalogue
 from stillruns.collect import installed, source_tree
 from stillruns.errors import UsageError
-from stillruns.judge import lint as judge
+from stillruns.judge.recipe import lint as judge
 from stillruns.judge.recipe.flags import CONFIG_FILE
 from stillruns.judge.recipe.ground import FAMILY, Ground
 from stillruns.judge.recipe.release import infer

@@ -22,12 +22,13 @@ from stillruns.act.asking import Ask
 from stillruns.act.runtimes.llama_cpp import NAME, LlamaCpp
 from stillruns.catalogue import load
 from stillruns.errors import EnvironmentLacks, UsageError
-from stillruns.judge import incident_words, once_words, user_command
-from stillruns.judge import once as judge_once
-from stillruns.judge.user_command import UserCommand
-from stillruns.lab import once_told, reading, verdict_digest
+from stillruns.judge.incidents import words as incident_words
+from stillruns.judge.trials import once as judge_once
+from stillruns.judge.trials import once_words, user_command
+from stillruns.judge.trials.user_command import UserCommand
 from stillruns.lab.running import shelf
-from stillruns.lab.spec_file import DEFAULT_PROMPT
+from stillruns.lab.runs import once_told, reading, verdict_digest
+from stillruns.lab.specs.spec_file import DEFAULT_PROMPT
 from stillruns.model.absence import Absence
 from stillruns.model.once_result import OnceResult
 from stillruns.model.outcome import OutcomeKind

@@ -14,10 +14,10 @@ from stillruns import __version__
 from stillruns.collect.gathering import Commands, NoCommands
 from stillruns.collect.tree import FileTree
 from stillruns.errors import UsageError
-from stillruns.lab import device_init
-from stillruns.lab.machine import Asked, named_runtimes, read_machine
-from stillruns.lab.probing import LiveCommands
-from stillruns.lab.snapshot import Answers, Recording, save
+from stillruns.lab.machines import device_init
+from stillruns.lab.machines.machine import Asked, named_runtimes, read_machine
+from stillruns.lab.machines.probing import LiveCommands
+from stillruns.lab.machines.snapshot import Answers, Recording, save
 from stillruns.normalise.environment import pairs
 from stillruns.redact.environment import redact_environment
 from stillruns.redact.redactor import KEY_BYTES, Redactor

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from stillruns.errors import UsageError
-from stillruns.judge import experiment, planning
-from stillruns.judge.matrix import covering_note
-from stillruns.judge.stats import clopper_pearson
-from stillruns.lab.pace import Pace, duration
+from stillruns.judge.cells import experiment
+from stillruns.judge.cells.matrix import covering_note
+from stillruns.judge.statistics import planning
+from stillruns.judge.statistics.binomial import clopper_pearson
+from stillruns.lab.runs.pace import Pace, duration
 from stillruns.model.run_plan import Question, RunPlan
 from stillruns.model.spec import Decide, Spec, StopRule
 

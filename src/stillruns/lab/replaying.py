@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import msgspec
 
 from stillruns.errors import StillrunsError
-from stillruns.lab import judging, once, studying, verdict_digest
+from stillruns.lab import once
+from stillruns.lab.runs import judging, verdict_digest
+from stillruns.lab.studies import studying
 from stillruns.store.ids import canonical, sha256_of
 from stillruns.store.store import Store
 from stillruns.store.view import decode_trial

@@ -18,14 +18,14 @@ from stillruns.act import orphans, sampling, trial
 from stillruns.act.runtimes import adapters
 from stillruns.act.trial import Put
 from stillruns.errors import Interrupted, UsageError
-from stillruns.judge import experiment
-from stillruns.lab import distributions, floors, freezing, reference, verdict_digest
-from stillruns.lab.host import describe as describe_host
-from stillruns.lab.judging import Judged, judged_run, opening
-from stillruns.lab.pace import Pace
-from stillruns.lab.preparing import Prepared
-from stillruns.lab.progress import Progress
-from stillruns.lab.unchanged import Unchanged
+from stillruns.judge.cells import experiment
+from stillruns.lab.runs import distributions, floors, freezing, reference, verdict_digest
+from stillruns.lab.runs.host import describe as describe_host
+from stillruns.lab.runs.judging import Judged, judged_run, opening
+from stillruns.lab.runs.pace import Pace
+from stillruns.lab.runs.preparing import Prepared
+from stillruns.lab.runs.progress import Progress
+from stillruns.lab.runs.unchanged import Unchanged
 from stillruns.model.cell_plan import CellPlan, CellState
 from stillruns.model.engine import Engine
 from stillruns.model.evidence import Evidence

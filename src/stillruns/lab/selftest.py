@@ -11,9 +11,11 @@ from stillruns.act import orphans
 from stillruns.act.shim import build, faults
 from stillruns.act.shim.faults import Fault
 from stillruns.errors import EnvironmentLacks, Interrupted, UsageError
-from stillruns.lab import demo, engines, judging, running, spec_file
-from stillruns.lab.preparing import Prepared, prepare
-from stillruns.lab.progress import Progress
+from stillruns.lab import demo, running
+from stillruns.lab.runs import engines, judging
+from stillruns.lab.runs.preparing import Prepared, prepare
+from stillruns.lab.runs.progress import Progress
+from stillruns.lab.specs import spec_file
 from stillruns.model.backend import Backend
 from stillruns.model.cell_plan import CellPlan
 from stillruns.model.outcome import OutcomeKind

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stillruns.errors import UsageError
-from stillruns.lab import judging, once, reading, studying, worklog_form
+from stillruns.lab import once
+from stillruns.lab.runs import judging, reading
+from stillruns.lab.studies import studying, worklog_form
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
 from stillruns.normalise.logs.reader import lines, visible

@@ -15,7 +15,7 @@ from stillruns import __version__
 from stillruns.catalogue.trace_specs import bridges, specs
 from stillruns.collect import source_tree
 from stillruns.errors import StoreError, UsageError
-from stillruns.lab.home import expanded
+from stillruns.lab.specs.home import expanded
 from stillruns.model.trace import Bridges, SourceRef, Trace, TraceSpec
 from stillruns.normalise.source import tracing as source_tracing
 from stillruns.normalise.source.ir import DIALECT, FileFacts

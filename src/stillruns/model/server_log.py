@@ -2,7 +2,7 @@
 
 A *server* is one process that a person would name (`ollama serve`, `llama-server`, `vllm serve`); a *runner* is what
 loads the model inside it: a child process under Ollama, the server itself elsewhere. A log grammar reports what the
-lines say and where; which lines make one incident, and who may be at fault, is for `judge/incident.py`.
+lines say and where; which lines make one incident, and who may be at fault, is for `judge/incidents/incident.py`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from stillruns.catalogue.options import options
-from stillruns.judge.lint import lint
 from stillruns.judge.recipe.ground import Ground
+from stillruns.judge.recipe.lint import lint
 from stillruns.model.installed import Installed, LibraryFile, StringHit
 from stillruns.model.lint import LintItem, LintResult
 from stillruns.normalise import program_help

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from lint_help import NAMES, clashes, ground
 
-from stillruns.judge.lint import lint
+from stillruns.judge.recipe.lint import lint
 from stillruns.normalise.recipe.reading import read
 
 FIGHT = [

@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from stillruns.judge.recipe import values
-from stillruns.judge.recipe.ground import (
-    FAMILY,
-    Case,
-    Ground,
-    cite_reader,
-    cite_row,
-    cite_searched,
-    cite_source,
-)
+from stillruns.judge.recipe.ground import FAMILY, Case, Ground, cite_reader, cite_row, cite_searched, cite_source
 from stillruns.judge.recipe.made import near, verdict
 from stillruns.model.lint import Citation, LintItem, Reading, ValueReading
 from stillruns.model.option_row import OptionRow, Status

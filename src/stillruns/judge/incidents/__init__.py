@@ -1,0 +1,1 @@
+"""What went wrong in logs of servers and kernels: which lines, whose fault, known or not."""

@@ -1,0 +1,74 @@
+"""What the store's runs say about targets: applied trials that passed and failed on this machine, with layers on the
+device. What a software driver computed says nothing about a card, and a store may come from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stillruns.catalogue.load import card_names
+from stillruns.errors import StillrunsError
+from stillruns.judge.incidents.fields import card_target
+from stillruns.lab.runs import host, judging, reading
+from stillruns.model.absence import Absence
+from stillruns.model.backend import Backend, is_software
+from stillruns.model.machine import RunEvidence
+from stillruns.model.server_facts import Offload, ServerFacts
+from stillruns.store.store import Store
+from stillruns.store.view import decode_trial
+
+MOST_RUNS = 5
+
+
+def collect(store: Store) -> tuple[RunEvidence, ...]:
+    """The newest runs' applied trials by backend and target; a run that cannot be judged is passed over."""
+    found: list[RunEvidence] = []
+    for summary in store.runs()[-MOST_RUNS:]:
+        try:
+            found += _run(store, summary.run)
+        except StillrunsError:
+            continue
+    return tuple(found)
+
+
+def _run(store: Store, run: str) -> list[RunEvidence]:
+    opening = judging.first_record(store, run)
+    if "spec" not in opening or not of_this_machine(opening):
+        return []
+    result = judging.judge_run(store, run)
+    backends = {plan.id: plan.condition.backend for plan in judging.opening(store, run).plans}
+    counts: dict[tuple[str, str], list[int]] = {}
+    for record in store.records(run=run, kind="trial_ended"):
+        trial = decode_trial(record.body["record"])
+        verdict = next((v for v in result.verdicts if v.trial == trial.trial), None)
+        if verdict is None or not verdict.counts:
+            continue
+        facts = reading.read(store, trial).facts
+        if isinstance(facts, Absence):
+            continue
+        where = _where(backends.get(trial.cell, Backend.UNKNOWN), facts)
+        if where is not None:
+            pair = counts.setdefault(where, [0, 0])
+            pair[0 if verdict.passed else 1] += 1
+    return [RunEvidence(b, t, n[0], n[1], run, "") for (b, t), n in counts.items()]
+
+
+def of_this_machine(opening: Mapping[str, object]) -> bool:
+    """Whether a run was made on this machine, as far as its CPU tells."""
+    told = opening.get("host")
+    return not isinstance(told, dict) or told.get("cpu") in (None, "", host.describe()["cpu"])
+
+
+def _where(backend: Backend, facts: ServerFacts) -> tuple[str, str] | None:
+    """(backend, target) of a trial that was applied; None where it shows nothing about a card: no layer was on it, or
+    it is none. The target is as the log prints it, or as the card's name tells it (Vulkan prints none), else
+    empty."""
+    if backend is Backend.CPU:
+        return backend.value, "cpu"
+    if isinstance(facts.offload, Offload) and facts.offload.offloaded == 0:
+        return None
+    device = next(
+        (d for d in facts.devices if d.used), next((d for d in facts.devices if d.backend is backend), None)
+    )
+    if device is None or is_software(f"{device.description} {device.driver}"):
+        return None
+    return backend.value, (device.target or card_target(device.description, card_names()) or "").partition(":")[0]

@@ -1,0 +1,1 @@
+"""Foreign worklogs and logs that came alone, in the store: their form, their reading, their cells."""
