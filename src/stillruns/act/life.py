@@ -151,6 +151,7 @@ class Life:
         look = _Looks(server.started)
         while server.alive() and time.monotonic() < deadline:
             if self.job.stop is not None and self.job.stop.is_set():
+                self._look_at_maps(server)  # the last chance to see what it has started
                 return
             if look.due():
                 self._look_at_maps(server)

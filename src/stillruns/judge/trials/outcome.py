@@ -28,7 +28,7 @@ _SIGNALS = {132: "SIGILL", 134: "SIGABRT", 135: "SIGBUS", 136: "SIGFPE", 137: "S
 """128 + N, as shells and containers report a signal of what they ran."""
 
 _ASKED_TO_END = frozenset({"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"})
-"""Nobody sends these to itself: a service manager, a script or a user ended it."""
+"""Requests to end, by a service manager, a script or a user: no fault of the program's."""
 
 _STOPPED = frozenset({130, 137, 143})
 """The same for SIGINT, SIGKILL and SIGTERM, when they were ours."""
@@ -246,7 +246,7 @@ def _died(seen: _Seen) -> _Manner | None:
     if signal == "SIGKILL":
         after += ", sent by someone else (the kernel's out-of-memory killer?)"
     if signal in _ASKED_TO_END:
-        after += ", sent by someone else"
+        after += ", which stillruns did not send"
     if signal == "SIGABRT" and isinstance(seen.record.core, CoreNotes):
         after = ""  # always libc's raise()
     if signal == "SIGILL":
