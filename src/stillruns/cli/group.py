@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
 import importlib
 import keyword
@@ -13,7 +14,7 @@ import traceback
 import click
 
 from stillruns import __version__
-from stillruns.errors import ExitCode, StillrunsError
+from stillruns.errors import ExitCode, StillrunsError, UsageError
 from stillruns.report.columns import visible
 
 VERBS: dict[str, str] = {
@@ -37,6 +38,15 @@ VERBS: dict[str, str] = {
 where the verb is a word of Python's), its command `command`."""
 
 
+def _no_verb(name: str) -> str:
+    """One sentence for a word that is no verb: a slip of the hand, or a command that wants `run --` before it."""
+    near = difflib.get_close_matches(name, VERBS, n=1)
+    if near:
+        return f"there is no verb {visible(name)}; did you mean `stillruns {near[0]}`?"
+    own = f"`stillruns run -- {visible(name)} ...` runs a command of your own"
+    return f"there is no verb {visible(name)}; `stillruns --help` lists them, and {own}"
+
+
 class LazyGroup(click.Group):
     """Lists verbs from the table above and imports a verb's module only when it is called."""
 
@@ -47,7 +57,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the verb's module; None for a name that is no verb."""
         if cmd_name not in VERBS:
-            return None
+            raise UsageError(_no_verb(cmd_name))
         module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
         command = importlib.import_module(f"stillruns.cli.{module}").command
         assert isinstance(command, click.Command)
@@ -76,9 +86,12 @@ def run() -> None:
         code = stillruns.main(standalone_mode=False)
     except click.exceptions.Exit as stop:
         code = stop.exit_code
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         with contextlib.suppress(OSError):
             error.show()
+        code = ExitCode.USAGE
+    except click.ClickException as error:
+        _say(f"stillruns: {_one_sentence(error)}")
         code = ExitCode.USAGE
     except (click.exceptions.Abort, KeyboardInterrupt):
         _say("stillruns: interrupted; what was recorded so far is kept.")
@@ -101,6 +114,14 @@ def run() -> None:
         code = _fault(error)
     _flush()
     sys.exit(int(code or 0))
+
+
+def _one_sentence(error: click.ClickException) -> str:
+    """What is wrong with the arguments, and where it stands what they are."""
+    text = " ".join(error.format_message().split()).rstrip(".").replace(". (Did you", " (did you")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    verb = context.info_name if context and context.parent else next((w for w in sys.argv[1:] if w in VERBS), "")
+    return f"{text[:1].lower()}{text[1:]}; `{f'stillruns {verb}'.rstrip()} --help` tells what it takes"
 
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF)

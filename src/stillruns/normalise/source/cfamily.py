@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import re
 
-from tree_sitter import Language, Node
-
 from stillruns.normalise.source.ir import Builder, Expr, Field, FileFacts
-from stillruns.normalise.source.syntax import CPP, MAX_DEPTH, C, end_line, line, parse, text, unquote, walk
+from stillruns.normalise.source.syntax import (
+    CPP,
+    MAX_DEPTH,
+    C,
+    Language,
+    Node,
+    end_line,
+    line,
+    parse,
+    text,
+    unquote,
+    walk,
+)
 
 _LITERALS = {"number_literal", "char_literal", "true", "false", "null", "nullptr"}
 _NAMES = {"identifier", "field_identifier", "type_identifier", "namespace_identifier", "this"}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from tree_sitter import Node
-
 from stillruns.normalise.source.ir import Builder, Expr, Field, FileFacts
-from stillruns.normalise.source.syntax import MAX_DEPTH, PYTHON, end_line, line, parse, text, unquote, walk
+from stillruns.normalise.source.syntax import MAX_DEPTH, PYTHON, Node, end_line, line, parse, text, unquote, walk
 
 _LITERALS = {"integer", "float", "true", "false", "none"}
 
