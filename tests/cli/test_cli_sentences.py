@@ -85,6 +85,38 @@ def test_the_wheels_server_is_named(tmp_path: Path) -> None:
     assert done.stderr.endswith(" is here (wheel)\n")
 
 
+BARRED = [
+    ["autopsy", "{}"],
+    ["check", "--no-exec", "--sysroot", "{}"],
+    ["check", "--no-exec", "--source", "a={}"],
+    ["run", "{}.toml"],
+    ["run", "{}"],
+    ["run", "--plan", "{}.toml"],
+    ["lint", "--source", "a={}", "--", "cmake", "-DX=1"],
+    ["lint", "{}"],
+]
+
+
+@pytest.mark.parametrize("words", BARRED, ids=" ".join)
+def test_a_path_that_is_barred(tmp_path: Path, words: list[str]) -> None:
+    """Below a folder that this user may not enter, and behind a name that no file can have: one sentence with the
+    path, and no fault of the program."""
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    barred = [tmp_path / ("n" * 300)]
+    if os.geteuid() == 0:
+        print("root may enter every folder: only the name is tried")
+    else:
+        closed.chmod(0)
+        barred.append(closed / "x")
+    for path in barred:
+        done = stillruns(*(word.format(path) for word in words), STILLRUNS_STORE=str(tmp_path / "s"))
+        assert done.returncode == 2, done.stderr
+        assert str(path) in done.stderr and "a fault of this program" not in done.stderr
+        assert done.stderr.count("\n") == 1
+    closed.chmod(0o700)
+
+
 def test_trace_without_its_parsers(tmp_path: Path) -> None:
     """`make demo` does not bring them: one sentence says what does, and `--help` works without."""
     hidden = "import sys; sys.modules['tree_sitter'] = sys.modules['tree_sitter_c'] = None\n"

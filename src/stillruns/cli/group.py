@@ -105,7 +105,12 @@ def run() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader of our output went away; that is no failure
         code = ExitCode.COMPLETE
     except OSError as error:
-        if _debugging() or error.filename is not None or error.errno not in _UNWRITABLE:
+        if _debugging() or (error.filename is None and error.errno not in _UNWRITABLE):
+            code = _fault(error)
+        elif error.filename is not None and error.errno in _BARRED:
+            _say(f"stillruns: cannot get at {_name(error.filename)}: {_why(error)}; {_BARRED[error.errno]}")
+            code = ExitCode.USAGE
+        elif error.filename is not None:
             code = _fault(error)
         else:
             _say(f"stillruns: cannot write the output: {error.strerror}; nothing that was recorded is lost.")
@@ -122,6 +127,24 @@ def _one_sentence(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     verb = context.info_name if context and context.parent else next((w for w in sys.argv[1:] if w in VERBS), "")
     return f"{text[:1].lower()}{text[1:]}; `{f'stillruns {verb}'.rstrip()} --help` tells what it takes"
+
+
+_RIGHT = "give this user the right to it, or name another path"
+_NAME = "check the path"
+_BARRED = {
+    errno.EACCES: _RIGHT, errno.EPERM: _RIGHT, errno.ENAMETOOLONG: _NAME, errno.ELOOP: _NAME, errno.ENOTDIR: _NAME,
+    errno.EISDIR: _NAME, errno.ESTALE: "mount its file system again", errno.EIO: "see the kernel's log for its disk",
+}  # fmt: skip
+"""What bars the way to a path that a user named, wherever it is first looked at, and what to do."""
+
+
+def _name(filename: object) -> str:
+    return os.fsdecode(filename) if isinstance(filename, (str, bytes)) else str(filename)
+
+
+def _why(error: OSError) -> str:
+    text = error.strerror or type(error).__name__
+    return f"{text[:1].lower()}{text[1:]}"
 
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF)
