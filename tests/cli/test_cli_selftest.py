@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import jsonschema
 import pytest
 
+from program import PROGRAM, environment
 from stillruns.act.shim.faults import FAULTS
 from stillruns.store.verify import verify
 
@@ -21,8 +20,8 @@ SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schemas" / "selftest.
 
 def started(store: Path, *words: str) -> subprocess.Popen[str]:
     """A selftest in a process of its own."""
-    argv = [sys.executable, "-m", "stillruns", "selftest", "--json", "--store", str(store), *words]
-    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ})
+    argv = [*PROGRAM, "selftest", "--json", "--store", str(store), *words]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
 
 
 def recorded(store: Path, kind: str, cell: str = "") -> int:

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from program import PROGRAM, environment
+
 SENTENCE = "stillruns: interrupted; what was recorded so far is kept.\n"
 SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
 
@@ -60,11 +61,6 @@ try:
 except Stopped as stop:
     print("stopped by", stop)
 """
-
-
-def environment() -> dict[str, str]:
-    """Ours, with the source tree first."""
-    return {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 
 
 def struck(place: str, number: signal.Signals, *words: str) -> subprocess.CompletedProcess[str]:
@@ -157,10 +153,10 @@ def slow_reader(unbuffered: str = "") -> subprocess.Popen[bytes]:
     read, write = os.pipe()
     fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, PIPE)
     child = subprocess.Popen(
-        [sys.executable, "-m", "stillruns", "workarounds", "--json"],
+        [*PROGRAM, "workarounds", "--json"],
         stdout=write,
         stderr=subprocess.PIPE,
-        env={**environment(), "PYTHONUNBUFFERED": unbuffered},
+        env=environment(PYTHONUNBUFFERED=unbuffered),
     )
     os.close(write)
     child.stdout = open(read, "rb", buffering=0)  # noqa: SIM115, PTH123 - closed with the child
@@ -185,7 +181,7 @@ def test_what_our_caller_ignores_stays_ignored(number: signal.Signals, tmp_path:
         capture_output=True,
         text=True,
         timeout=120,
-        env={**environment(), "STILLRUNS_STORE": str(tmp_path / "store")},
+        env=environment(STILLRUNS_STORE=str(tmp_path / "store")),
         check=False,
     )
     assert done.returncode == 0, done.stderr
