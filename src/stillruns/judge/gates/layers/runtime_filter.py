@@ -18,7 +18,8 @@ from stillruns.model.version import between, older, parse
 
 LAYER = Layer.RUNTIME_FILTER
 DECIDES = (
-    "the filters of the installed release (Ollama's change with its version), and the files and switches they look at"
+    "the filters of the installed release (Ollama's change with its version), and the files, switches and driver "
+    "versions they look at"
 )
 
 
