@@ -9,7 +9,7 @@ from stillruns.catalogue.gate_tables import tables
 from stillruns.collect.gathering import NoCommands
 from stillruns.collect.tree import FileTree
 from stillruns.judge.gates import gates
-from stillruns.lab.machines.machine import Asked, read_machine
+from stillruns.lab.machines.machine import CheckRequest, read_machine
 from stillruns.model.code_object import CodeObjects, CodeTarget, Feature, FileRef, ReadRange
 from stillruns.model.gate import Gate, GateMatrix, GatePath, Layer
 from stillruns.model.hip_runtime import HipRuntime
@@ -27,7 +27,7 @@ FOLDER = "/opt/rocm/lib/rocblas/library"
 
 def of(root: Path) -> Machine:
     """The facts of a fake tree."""
-    reading = read_machine(FileTree(root), NoCommands(), Asked())
+    reading = read_machine(FileTree(root), NoCommands(), CheckRequest())
     assert reading.guard.faults == []
     return reading.machine
 
@@ -119,6 +119,16 @@ def with_runtime(
         libraries=(library,),
         hip={HIP_RUNTIME: hip()},
     )
+
+
+def with_kernels(machine: Machine, *targets: str) -> Machine:
+    """The machine whose rocBLAS folder serves these targets too."""
+    more = tuple(TargetFiles(target, LibraryState.COMPLETE, own=38, fallback=50, files=156) for target in targets)
+    folders = tuple(
+        dataclasses.replace(f, targets=(*(t for t in f.targets if t.target not in targets), *more))
+        for f in machine.libraries
+    )
+    return dataclasses.replace(machine, libraries=folders)
 
 
 def with_environment(machine: Machine, *, serving: bool = True, **variables: str) -> Machine:

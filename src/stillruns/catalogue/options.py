@@ -15,7 +15,16 @@ from functools import cache
 from importlib import resources
 
 from stillruns.errors import CatalogueError
-from stillruns.model.option_row import OptionRow, Options, Owner, Reader, ReleaseFlag, Searched, Semantics, Status
+from stillruns.model.option_row import (
+    OptionReader,
+    OptionRow,
+    Options,
+    Owner,
+    ReleaseFlag,
+    Searched,
+    Semantics,
+    Status,
+)
 
 CURATED = {"env_vars.csv": "env", "flags.csv": "flag", "cmake.csv": "cmake", "programs.csv": "program"}
 """Table -> kind of its rows."""
@@ -40,7 +49,7 @@ _COLUMNS = [
 _COMPUTED = {
     "owners.csv": ["id", "title", "sign", "programs", "source"],
     "images.csv": ["prefix", "program", "source"],
-    "llama_flags.csv": ["names", "negatives", "hint", "env", "programs", "repeat", "reader"],
+    "llama_flags.csv": ["names", "negatives", "hint", "env", "programs", "repeat", "takes", "choices", "reader"],
     "readers.csv": ["name", "kind", "owner", "first", "last", "reader", "text"],
     "searched.csv": ["kind", "prefix", "owner", "first", "last", "releases", "source"],
 }
@@ -167,15 +176,17 @@ def _flag(place: str, row: dict[str, str]) -> ReleaseFlag:
         row["env"],
         tuple(row["programs"].split()),
         row["repeat"],
+        row["takes"],
+        tuple(filter(None, row["choices"].split("|"))),
         row["reader"],
         place,
     )
 
 
-def _reader(place: str, row: dict[str, str], owners: set[str]) -> Reader:
+def _reader(place: str, row: dict[str, str], owners: set[str]) -> OptionReader:
     if row["owner"] not in owners or "@" not in row["reader"]:
         raise CatalogueError(f"{place}: {row['name']} has an unknown owner or no file:line@rev.")
-    return Reader(
+    return OptionReader(
         row["name"], row["kind"], row["owner"], row["first"], row["last"], row["reader"], row["text"], place
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import errno
-import importlib
 import keyword
 import os
 import sys
@@ -14,6 +13,8 @@ import traceback
 import click
 
 from stillruns import __version__
+from stillruns.cli import stopping
+from stillruns.cli.late import load
 from stillruns.errors import ExitCode, StillrunsError, UsageError
 from stillruns.report.columns import visible
 
@@ -59,7 +60,7 @@ class LazyGroup(click.Group):
         if cmd_name not in VERBS:
             raise UsageError(_no_verb(cmd_name))
         module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
-        command = importlib.import_module(f"stillruns.cli.{module}").command
+        command = load(module).command
         assert isinstance(command, click.Command)
         return command
 
@@ -94,7 +95,7 @@ def run() -> None:
         _say(f"stillruns: {_one_sentence(error)}")
         code = ExitCode.USAGE
     except (click.exceptions.Abort, KeyboardInterrupt):
-        _say("stillruns: interrupted; what was recorded so far is kept.")
+        stopping.say()
         code = ExitCode.INTERRUPTED
     except StillrunsError as error:
         if _debugging():
@@ -118,6 +119,7 @@ def run() -> None:
     except Exception as error:
         code = _fault(error)
     _flush()
+    stopping.EAR.deaf()
     sys.exit(int(code or 0))
 
 
@@ -151,6 +153,9 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF)
 
 
 def _fault(error: Exception) -> ExitCode:
+    if stopping.EAR.heard:
+        stopping.say()
+        return ExitCode.INTERRUPTED
     if _debugging():
         traceback.print_exc()
     _say(

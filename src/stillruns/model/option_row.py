@@ -30,6 +30,10 @@ class Semantics(str, Enum):
     ONE = "one"
     """Only the text 1 switches it on."""
     ENUM = "enum"
+    WORDS = "words"
+    """Words with commas between them; one that is not known is passed over without a word."""
+    DURATION = "duration"
+    """Go's time.ParseDuration, or whole seconds; anything else leaves the default."""
     INDICES = "indices"
     GFX = "gfx version"
     TEXT = "text"
@@ -87,12 +91,16 @@ class ReleaseFlag:
     env: str
     programs: tuple[str, ...]
     repeat: str
+    takes: str
+    """`integer`, `number`, `integers` (a list of integers and ranges), or empty: any text."""
+    choices: tuple[str, ...]
+    """The words that are taken, where every other is refused; empty where the source lists none."""
     reader: str
     place: str
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class OptionReader:
     """A line of a release that reads, sets or declares a name (computed), or the range of releases that do."""
 
     name: str
@@ -126,11 +134,11 @@ class Options:
     rows: tuple[OptionRow, ...]
     owners: tuple[Owner, ...]
     flags: tuple[ReleaseFlag, ...]
-    readers: tuple[Reader, ...]
+    readers: tuple[OptionReader, ...]
     searched: tuple[Searched, ...]
     images: dict[str, str]
     _rows: dict[tuple[str, str], OptionRow] = field(default_factory=dict, compare=False, repr=False)
-    _readers: dict[tuple[str, str], list[Reader]] = field(default_factory=dict, compare=False, repr=False)
+    _readers: dict[tuple[str, str], list[OptionReader]] = field(default_factory=dict, compare=False, repr=False)
 
     def find(self, kind: str, name: str) -> OptionRow | None:
         """The curated row of that kind and exact name, or None."""
@@ -138,7 +146,7 @@ class Options:
             self._rows.update({(row.kind, row.name): row for row in self.rows})
         return self._rows.get((kind, name))
 
-    def reading(self, kind: str, name: str) -> list[Reader]:
+    def reading(self, kind: str, name: str) -> list[OptionReader]:
         """The computed rows of that kind and exact name."""
         if not self._readers:
             for reader in self.readers:

@@ -9,6 +9,12 @@ UNEXPORTED = "not exported"
 """`how` of a shell variable that is set and never exported: no program that the script starts sees it."""
 
 
+BUILDERS = frozenset(
+    {"cmake", "make", "gmake", "ninja", "meson", "go", "cargo", "pip", "pip3", "uv", "python", "python3", "hipconfig"}
+)
+"""Programs that compile something, or start what does: variables before them are a build's."""
+
+
 class RecipeForm(str, Enum):
     """How a recipe is written."""
 
@@ -118,7 +124,7 @@ class Comment:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class RecipeNote:
     """A part that was not understood: one sentence and its line."""
 
     text: str
@@ -136,7 +142,7 @@ class Recipe:
     items: tuple[Item, ...]
     commands: tuple[Command, ...]
     comments: tuple[Comment, ...]
-    notes: tuple[Note, ...]
+    notes: tuple[RecipeNote, ...]
     unexported: tuple[Item, ...] = ()
     _by_command: dict[int, list[Item]] = field(default_factory=dict, compare=False, repr=False)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from stillruns.catalogue.gate_tables import target_names
 from stillruns.catalogue.options import options
 from stillruns.judge.recipe.ground import Ground
 from stillruns.judge.recipe.lint import lint
 from stillruns.model.installed import Installed, LibraryFile, StringHit
 from stillruns.model.lint import LintItem, LintResult
 from stillruns.normalise import program_help
-from stillruns.normalise.recipe.draft import Names
+from stillruns.normalise.recipe.draft import KnownNames
 from stillruns.normalise.recipe.reading import read
 
-NAMES = Names(
+NAMES = KnownNames(
     frozenset({"llama-server", "llama-cli", "llama-bench", "llama-completion", "ollama"}),
     frozenset({"main", "server", "quantize"}),
     options().images,
@@ -33,7 +34,12 @@ OLD_HELP = """----- common params -----
 
 def ground(*engines: Installed) -> Ground:
     """The real catalogue, and these programs."""
-    return Ground(options=options(), installed={engine.program: engine for engine in engines}, sources={})
+    return Ground(
+        options=options(),
+        installed={engine.program: engine for engine in engines},
+        sources={},
+        targets=target_names(),
+    )
 
 
 def engine(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from stillruns.model.absence import AbsenceReason
@@ -11,7 +12,7 @@ from stillruns.model.code_object import CodeObjects, CodeTarget, Feature
 from stillruns.model.gate import Gate, GateStatus, Layer
 from stillruns.model.gate_tables import GateTables
 from stillruns.model.kernel_library import KernelLibrary
-from stillruns.model.machine import BackendLibrary, Environment, KernelEvent, KernelLog, Machine, RuntimeInstall
+from stillruns.model.machine import BackendLibrary, Environment, KernelLog, KernelSign, Machine, RuntimeInstall
 from stillruns.model.raw import Cite
 from stillruns.model.target import TargetId, TargetInfo
 
@@ -46,6 +47,11 @@ class PathView:
         """What to install for this target: `NVIDIA's driver`, and its branch where newer ones dropped the card."""
         branch = self.last_nvidia_branch
         return "NVIDIA's driver" + (f" (branch {branch}: newer ones dropped {self.processor})" if branch else "")
+
+    @property
+    def vulkan_loader(self) -> str:
+        """The packages that bring Vulkan's loader, and Mesa's drivers where the card's own does not bring one."""
+        return "libvulkan1" if self.processor.startswith("sm_") else "libvulkan1 and mesa-vulkan-drivers"
 
     @property
     def shown(self) -> str:
@@ -121,7 +127,12 @@ class PathView:
         """A layer that nothing decides here."""
         return self.gate(layer, GateStatus.UNKNOWN, reason, *evidence, absent=absent)
 
-    def events(self, layer: Layer) -> tuple[KernelEvent, ...]:
+    def perhaps(self, gate: Gate, reason: str, absent: AbsenceReason) -> Gate:
+        """A block that holds under a condition that nothing tells: it decides nothing, and the path is not open."""
+        doubt = gate.status is GateStatus.BLOCK
+        return dataclasses.replace(self.unknown(gate.layer, reason, absent, *gate.evidence), doubt=doubt)
+
+    def events(self, layer: Layer) -> tuple[KernelSign, ...]:
         """The kernel log's events of a layer that bear on this card (its address, its PCI id, or no address at
         all)."""
         if not isinstance(self.machine.log, KernelLog):

@@ -51,6 +51,12 @@ def end_line(node: Node) -> int:
     return int(node.end_point[0]) + 1
 
 
+def children_but(node: Node, *taken: Node | None) -> Iterator[Node]:
+    """The named children in source order, without those that were read already."""
+    skip = {each.id for each in taken if each is not None}
+    return (child for child in node.named_children if child.id not in skip)
+
+
 def walk(node: Node) -> Iterator[Node]:
     """The node and its named descendants in source order."""
     stack = [node]
