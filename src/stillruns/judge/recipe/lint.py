@@ -71,7 +71,7 @@ def _item(case: Case, ground: Ground, recipes: Sequence[Recipe], started: tuple[
 def programs(case: Case, started: tuple[str, ...]) -> tuple[str, ...]:
     """The programs that can see a variable: its own command's, else all of ours that the recipes start."""
     command = case.command
-    if command is not None and case.item.scope is Scope.CONTAINER and re.search("[/:]", command.program):
+    if command is not None and case.item.scope is Scope.CONTAINER and re.search("[/: ]", command.program):
         return ()  # an image that nobody here knows: whatever it starts
     if command is not None and case.item.scope is not Scope.BUILD:
         return (command.program,)
