@@ -14,6 +14,7 @@ import pytest
 
 from stillruns.act.shim import faults
 from stillruns.cli.group import VERBS
+from stillruns.lab.specs import spec_file
 from stillruns.model import spec as model_spec
 from stillruns.redact.redactor import KINDS
 
@@ -115,18 +116,10 @@ def specs() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("where", "text"), specs(), ids=lambda value: value[:40])
 def test_specs_parse(where: str, text: str) -> None:
-    """A spec that a reader may copy is valid TOML, and a valid spec where the loader is there."""
+    """A spec that a reader may copy is valid TOML, and a valid spec."""
     document = tomllib.loads(text)
     assert {"experiment", "backend"} <= document.keys(), where
-    loader = load_spec_file()
-    loader.parse(text, ROOT / "examples" / "copied.toml")
-
-
-def load_spec_file() -> Any:
-    """The loader of specs; a skip with the reason where this tree has none."""
-    if importlib.util.find_spec("stillruns.lab.specs.spec_file") is None:
-        pytest.skip("the loader of specs is not in this tree")
-    return importlib.import_module("stillruns.lab.specs.spec_file")
+    spec_file.parse(text, ROOT / "examples" / "copied.toml")
 
 
 def section(name: str) -> str:
@@ -168,14 +161,12 @@ def test_spec_reference_is_complete() -> None:
 
 def test_spec_reference_has_the_loaders_axes() -> None:
     """[matrix] in docs/spec.md names the axes that the loader knows."""
-    loader = load_spec_file()
-    assert set(rows("[matrix]")) == {"gpu_layers", "env.NAME", "arg.--flag", *loader.AXES}
+    assert set(rows("[matrix]")) == {"gpu_layers", "env.NAME", "arg.--flag", *spec_file.AXES}
 
 
 def test_spec_reference_has_the_loaders_defaults() -> None:
     """A default that docs/spec.md gives is the one that an empty field gets."""
-    loader = load_spec_file()
-    spec = loader.parse(
+    spec = spec_file.parse(
         '[experiment]\nname = "x"\nmodel = "synth:llama"\n[[backend]]\nid = "cpu"\n', ROOT / "examples" / "x.toml"
     )
     pairs = [("[experiment]", spec), ("[stop]", spec.stop), ("[timeouts]", spec.timeouts)]
@@ -183,7 +174,7 @@ def test_spec_reference_has_the_loaders_defaults() -> None:
         for field, default in rows(name).items():
             if field in ("name", "model", "prompt", "prompt_file"):
                 continue
-            actual = loader.FUTILITY if field == "futility" else getattr(values, field)  # 0 without `decide`
+            actual = spec_file.FUTILITY if field == "futility" else getattr(values, field)  # 0 without `decide`
             shown = str(actual).lower() if isinstance(actual, bool) else actual
             shown = list(actual) if isinstance(actual, tuple) else shown
             expected = f'"{shown}"' if isinstance(shown, str) and not isinstance(actual, bool) else f"{shown}"
