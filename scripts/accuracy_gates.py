@@ -26,7 +26,7 @@ from typing import Any
 
 import described
 from stillruns.lab import checking
-from stillruns.lab.machines.machine import Asked
+from stillruns.lab.machines.machine import CheckRequest
 from stillruns.lab.specs import toml_file
 from stillruns.model.gate import GateMatrix, GatePath, PathStatus
 from stillruns.report import gates_text
@@ -84,7 +84,7 @@ def judged(facts: dict[str, Any], lists: dict[str, str]) -> GateMatrix:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         described.build(root, facts, lists)
-        asked = Asked(tuple(facts.get("runtime", "").split()))
+        asked = CheckRequest(tuple(facts.get("runtime", "").split()))
         found = checking.start(root, "", asked, run_tools=False, store=None)
         if found.faults:
             raise SystemExit("\n".join(found.faults))

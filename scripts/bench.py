@@ -30,6 +30,7 @@ from bench_sequential import sequential_plans
 from stillruns.act import trial
 from stillruns.act.ports import free_port
 from stillruns.act.runtimes import adapters
+from stillruns.act.runtimes.adapter import Occasion
 from stillruns.lab.running import opening_record, shelf
 from stillruns.lab.runs import preparing
 from stillruns.lab.runs.progress import Silent
@@ -98,16 +99,8 @@ def plan_of(store: Store, predict: int, model: str = SHORT, backend: Backend = B
     cell = prepared.plans[0]
     engine = prepared.engine_of(cell.condition)
     assert engine is not None
-    return adapters.of(cell.condition.runtime).plan(
-        cell.condition,
-        engine,
-        trial="bench",
-        run="bench",
-        cell=cell.id,
-        index=0,
-        timeouts=prepared.spec.timeouts,
-        environ=os.environ,
-    )
+    occasion = Occasion("bench", "bench", cell.id, 0, prepared.spec.timeouts, os.environ)
+    return adapters.of(cell.condition.runtime).plan(cell.condition, engine, occasion)
 
 
 def overhead(folder: Path, pairs: int, backend: Backend) -> None:

@@ -9,7 +9,7 @@ from stillruns.catalogue.gate_tables import tables
 from stillruns.collect.gathering import NoCommands
 from stillruns.collect.tree import FileTree
 from stillruns.judge.gates import gates
-from stillruns.lab.machines.machine import Asked, read_machine
+from stillruns.lab.machines.machine import CheckRequest, read_machine
 from stillruns.model.code_object import CodeObjects, CodeTarget, Feature, FileRef, ReadRange
 from stillruns.model.gate import Gate, GateMatrix, GatePath, Layer
 from stillruns.model.hip_runtime import HipRuntime
@@ -27,7 +27,7 @@ FOLDER = "/opt/rocm/lib/rocblas/library"
 
 def of(root: Path) -> Machine:
     """The facts of a fake tree."""
-    reading = read_machine(FileTree(root), NoCommands(), Asked())
+    reading = read_machine(FileTree(root), NoCommands(), CheckRequest())
     assert reading.guard.faults == []
     return reading.machine
 

@@ -19,7 +19,7 @@ from types import ModuleType
 import pytest
 
 from stillruns.act import runtimes
-from stillruns.act.runtimes.adapter import Adapter, Found, ProbeOutput
+from stillruns.act.runtimes.adapter import Adapter, FoundRuntime, Occasion, ProbeOutput
 from stillruns.errors import EnvironmentLacks, StillrunsError
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.backend import Backend, Runtime
@@ -79,7 +79,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-def found(adapter: Adapter, program: str, address: str) -> Found:
+def found(adapter: Adapter, program: str, address: str) -> FoundRuntime:
     """The adapter's own finding of a thing that exists, by a path or by an address."""
     for given in (program, address):
         try:
@@ -139,24 +139,16 @@ class TestAdapter:
             closed.bind(("127.0.0.1", 0))
             gone = f"http://127.0.0.1:{closed.getsockname()[1]}"
         with pytest.raises(EnvironmentLacks):
-            adapter.probe(Found(gone, "spec"), timeout=5.0)
+            adapter.probe(FoundRuntime(gone, "spec"), timeout=5.0)
 
     @pytest.mark.parametrize("layers", [0, 2, "all", "none"])
     @pytest.mark.parametrize("backend", [Backend.CPU, Backend.VULKAN, Backend.ROCM, Backend.UNKNOWN])
     def test_plan(self, adapter: Adapter, layers: int | str, backend: Backend, address: str) -> None:
         """A plan is complete, holds what the spec asks, carries its names, and is the same each time."""
 
-        def make() -> object:
-            return adapter.plan(
-                condition(layers, backend), engine(address), trial="t", run="r", cell="c", index=4,
-                timeouts=Timeouts(load=9.0), environ={"PATH": "/bin", "SECRET": "x"},
-            )  # fmt: skip
-
-        plan = adapter.plan(
-            condition(layers, backend), engine(address), trial="t", run="r", cell="c", index=4,
-            timeouts=Timeouts(load=9.0), environ={"PATH": "/bin", "SECRET": "x"},
-        )  # fmt: skip
-        assert plan == make()
+        occasion = Occasion("t", "r", "c", 4, Timeouts(load=9.0), {"PATH": "/bin", "SECRET": "x"})
+        plan = adapter.plan(condition(layers, backend), engine(address), occasion)
+        assert plan == adapter.plan(condition(layers, backend), engine(address), occasion)
         assert (plan.trial, plan.run, plan.cell, plan.index, plan.timeouts.load) == ("t", "r", "c", 4, 9.0)
         assert plan.request["prompt"] == "The quick" and plan.request["seed"] == 3 and plan.request["stream"] is True
         assert "SECRET" not in plan.env

@@ -119,6 +119,13 @@ def test_snapshot_and_back(root: Path, tmp_path: Path) -> None:
     assert here["paths"] == there["paths"] and there["machine"] == str(packed)
 
 
+def test_a_name_that_is_a_word_of_logs(root: Path, tmp_path: Path) -> None:
+    """Somebody who packs a machine is told which names no rule can find everywhere."""
+    sysroots.write(root, "etc/passwd", "root:x:0:0::/root:/bin/sh\nvega:x:1000:1000::/home/vega:/bin/sh")
+    done = stillruns("snapshot", tmp_path / "m.tar.zst", "--no-exec", "--sysroot", root, home=tmp_path)
+    assert done.returncode == 0 and "vega" in done.stderr and "before you send it" in done.stderr
+
+
 def test_hostile_sysroot(root: Path, tmp_path: Path) -> None:
     """Loops, FIFOs, links out of the tree, huge and binary files in the places that are read: an answer, in time."""
     for path in ("proc/cpuinfo", "etc/group", "var/log/dmesg", "usr/share/vulkan/icd.d/pipe.json"):

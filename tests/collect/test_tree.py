@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from stillruns.collect.tree import Entry, FileTree, Ranges, glob
+from stillruns.collect.tree import FileTree, Ranges, TreeEntry, glob
 from stillruns.model.absence import Absence, AbsenceReason
 
 
@@ -27,7 +27,7 @@ def test_links_stay_inside(tmp_path: Path) -> None:
     for path in ("/abs", "/up", "/folder/passwd", "/folder/../etc/passwd", "/../../etc/passwd"):
         assert tree.read(path, 100) == b"inside\n"
     entry = tree.entry("/up")
-    assert isinstance(entry, Entry) and entry.real == "/etc/passwd"
+    assert isinstance(entry, TreeEntry) and entry.real == "/etc/passwd"
 
 
 def test_loops(tmp_path: Path) -> None:

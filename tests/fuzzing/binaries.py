@@ -59,13 +59,6 @@ def _whole(parse: Callable[[bytes], object]) -> Callable[[bytes], None]:
     return _reads(lambda read_at, size: parse(read_at(0, size)))
 
 
-def _gguf(read_at: ReadAt, size: int) -> None:
-    found = gguf.read(read_at, size)
-    for value in found.metadata.values():
-        if isinstance(value, gguf.ArrayRef) and value.element == 8:
-            list(gguf.strings(value, found, read_at, size))
-
-
 def _code(read_at: ReadAt, size: int) -> None:
     found = code_objects.read(read_at, size, "/lib/x.so")
     if not isinstance(found, Absence):
@@ -155,7 +148,7 @@ TARGETS = (
     _one("kpack-archive", lambda: [_archive()], _reads(kpack.archive)),
     _one("amdgpu-header", lambda: [made.code("gfx906")], _whole(amdgpu.header)),
     _one("core-notes", lambda: [_core()], _reads(core_notes.read)),
-    _one("gguf", lambda: [_model()], _reads(_gguf)),
+    _one("gguf", lambda: [_model()], _reads(gguf.read)),
     _one("tensile-lazy", _indexes, _whole(tensile.lazy)),
     _one("tensile-merged", _indexes, _reads(tensile.merged)),
     _one("tensile-mapping", _indexes, _whole(tensile.mapping)),

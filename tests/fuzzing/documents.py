@@ -23,13 +23,13 @@ from stillruns.formats.zstd import ZstdCompressor, ZstdDecompressor
 from stillruns.judge.claims import hypotheses
 from stillruns.lab import importing
 from stillruns.lab.machines import snapshot
-from stillruns.lab.machines.machine import Asked, read_machine
+from stillruns.lab.machines.machine import CheckRequest, read_machine
 from stillruns.lab.specs import hypothesis_file, spec_file
 from stillruns.lab.studies import studying
 from stillruns.model.absence import Absence
 from stillruns.model.spec import HypothesisSpec
 from stillruns.model.worklog import ClientRun
-from stillruns.normalise import answer, maps, worklog
+from stillruns.normalise import answer, worklog
 from stillruns.report import gates_json, gates_text, study_json, study_text
 from stillruns.store.opening import open_store
 
@@ -71,7 +71,7 @@ def _machine() -> snapshot.Answers:
         write(root, "opt/rocm/.info/version", "6.4.1-83")
         write(root, "etc/systemd/system/ollama.service", '[Service]\nEnvironment="HIP_VISIBLE_DEVICES=0"')
         recording = snapshot.Recording(FileTree(root), NoCommands())
-        machines.judged(read_machine(recording, recording, Asked(target="gfx906")).machine, "gfx906")
+        machines.judged(read_machine(recording, recording, CheckRequest(target="gfx906")).machine, "gfx906")
     for found in recording.answers.ranges.values():
         found.update({key: 1 for key in ("inode", "mtime_ns") if key in found})  # the same inputs in every run
     return recording.answers
@@ -79,7 +79,7 @@ def _machine() -> snapshot.Answers:
 
 def _judged(packed: snapshot.Packed) -> None:
     """Read, judge and show; a parser that failed left its traceback."""
-    reading = read_machine(packed, packed, Asked(target="gfx906"))
+    reading = read_machine(packed, packed, CheckRequest(target="gfx906"))
     assert not reading.guard.faults, reading.guard.faults[0]
     matrix = machines.judged(reading.machine, "")
     json.dumps(gates_json.document(matrix))
@@ -203,7 +203,6 @@ def check_worklog_parts(data: bytes) -> None:
     worklog.probe(data, "backend_probe.txt")
     worklog.lists_a_model(data)
     answer.read(200, data)
-    maps.libraries(data)
 
 
 def _texts(pattern: str) -> Callable[[], list[bytes]]:

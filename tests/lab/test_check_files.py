@@ -13,7 +13,7 @@ import sysroots
 from stillruns.collect.gathering import NoCommands
 from stillruns.collect.tree import FileTree
 from stillruns.errors import UsageError
-from stillruns.lab.machines.machine import Asked, named_runtimes, read_machine
+from stillruns.lab.machines.machine import CheckRequest, named_runtimes, read_machine
 from stillruns.model.gate import Gate, GateStatus, Layer
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "code_objects"
@@ -89,7 +89,7 @@ def test_named_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_source_without_lists(tmp_path: Path) -> None:
     """A tree that was given and tells nothing is not called missing."""
     (tmp_path / "tree").mkdir()
-    asked = Asked(sources=(("ollama", tmp_path / "tree", ""),))
+    asked = CheckRequest(sources=(("ollama", tmp_path / "tree", ""),))
     machine = read_machine(FileTree(tmp_path), NoCommands(), asked).machine
     gate = machines.gate(machines.judged(machine, "gfx900"), Layer.BUILD_FILTER)
     assert gate.status is GateStatus.UNKNOWN and gate.reason.startswith("what was given as source (ollama)")

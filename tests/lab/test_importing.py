@@ -27,7 +27,7 @@ from stillruns.model.backend import Backend
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.phase import Phase
 from stillruns.model.server_log import LogRequest, Runner, ServerLog
-from stillruns.model.worklog import ClientRun, Probe
+from stillruns.model.worklog import ClientRun, ServerProbe
 from stillruns.normalise import worklog
 from stillruns.report import import_text, study_json, study_text
 from stillruns.store.opening import open_store
@@ -175,7 +175,7 @@ def test_a_reused_runner(asked: int | str | None, status: Answer) -> None:
     """Re-use is what was asked when the runner was loaded for the same; else the request is void."""
     record = worklog.ClientRecord(1, asked, "ok", "2026-05-02T11:00:01", 9.01, tokens=5)
     client = ClientRun(**{**{f: getattr(RUN, f) for f in RUN.__slots__}, "records": (record,)})
-    (found,) = judge_worklog.requests(client, (server(),), True, {}, Probe())
+    (found,) = judge_worklog.requests(client, (server(),), True, {}, ServerProbe())
     assert (found.applied, found.reused) == (status, True)
 
 
@@ -188,7 +188,7 @@ def test_no_line_fits() -> None:
     ):
         record = worklog.ClientRecord(1, 2, "ok", started, seconds, tokens=5)
         client = ClientRun(**{**{f: getattr(RUN, f) for f in RUN.__slots__}, "records": (record,)})
-        (found,) = judge_worklog.requests(client, (server(),), True, {}, Probe())
+        (found,) = judge_worklog.requests(client, (server(),), True, {}, ServerProbe())
         assert found.access_ref is None and found.applied is Answer.UNKNOWN
 
 
@@ -210,7 +210,7 @@ def test_any_json_is_read(records: list[dict[str, object]], meta: dict[str, obje
     assert isinstance(found, ClientRun) and len(found.records) == len(records)
     for record in found.records:
         assert record.rate is None or record.rate == record.rate
-    judge_worklog.requests(found, (server(),), True, {}, Probe())
+    judge_worklog.requests(found, (server(),), True, {}, ServerProbe())
 
 
 @pytest.mark.parametrize(

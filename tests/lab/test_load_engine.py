@@ -3,56 +3,36 @@ where it dies, survival knows when."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
+from experiments import CPU, Table, small
+from program import run_document, stillruns
 from stillruns.act.shim import build, faults
-
-ROOT = Path(__file__).parents[2]
-SPEC = """
-[experiment]
-name = "t"
-model = "synth:llama?layers=2&type=F16"
-predict = 32
-context = 128
-reference = "none"
-{experiment}
-{backends}
-{rest}
-"""
-CPU = '[[backend]]\nid = "cpu"\n'
 
 pytestmark = pytest.mark.engine
 
 
-def run(
-    folder: Path, experiment: str = "", backends: str = CPU, rest: str = "[stop]\ntrials = 1\n"
-) -> dict[str, Any]:
+def run(folder: Path, *backends: Table, matrix: Table | None = None, trials: int = 1, **load: object) -> Any:
     """The document of a run."""
-    spec = folder / "s.toml"
-    spec.write_text(SPEC.format(experiment=experiment, backends=backends, rest=rest))
-    ended = subprocess.run(
-        [sys.executable, "-m", "stillruns", "run", str(spec), "--json", "--store", str(folder / "store")],
-        capture_output=True, text=True, timeout=240, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, check=False,
-    )  # fmt: skip
+    spec = small(
+        folder / "s.toml", *backends, matrix=matrix, stop={"trials": trials}, predict=32, reference="none", **load
+    )
+    ended = stillruns("run", spec, "--json", "--store", folder / "store")
     assert ended.returncode == 0, ended.stderr
-    document = json.loads(ended.stdout)
-    jsonschema.validate(document, json.loads((ROOT / "docs/schemas/run.json").read_text()))
-    assert isinstance(document, dict)
-    return document
+    return run_document(ended)
+
+
+def sick(fault: str, folder: Path) -> Table:
+    """The CPU with a fault in it."""
+    return {"id": "sick", "backend": "cpu", "env": faults.environment(fault, build.build(None, folder / "shim"))}
 
 
 def test_slots_and_long_prompts(tmp_path: Path) -> None:
     """Four slots share the context, so four times as much is asked; the prompt has the tokens that the axis says."""
-    matrix = "[matrix]\nconcurrency = [1, 4]\nprompt_tokens = [20, 90]\n[stop]\ntrials = 1\n"
-    document = run(tmp_path, rest=matrix)
+    document = run(tmp_path, matrix={"concurrency": [1, 4], "prompt_tokens": [20, 90]})
     assert [c["applied"] for c in document["cells"]] == [1, 1, 1, 1]
     for trial in document["trials"]:
         if "concurrency=4" in trial["cell"]:
@@ -66,7 +46,7 @@ def test_slots_and_long_prompts(tmp_path: Path) -> None:
 
 def test_a_duration_is_asked_out(tmp_path: Path) -> None:
     """Asked again and again for a second; the trial counts once, and every answer is the first one's."""
-    document = run(tmp_path, "duration = 1")
+    document = run(tmp_path, duration=1)
     (trial,) = document["trials"]
     assert document["cells"][0]["applied"] == 1
     assert trial["served"]["requests"] == trial["served"]["answered"] > 2
@@ -78,11 +58,7 @@ def test_a_duration_is_asked_out(tmp_path: Path) -> None:
 def test_time_to_failure(tmp_path: Path) -> None:
     """A fault at the 45th computation of a token, in the second request: its side dies after some 45 tokens, the
     healthy one is censored at 96, and each trial counts once."""
-    shim = build.build(None, tmp_path / "shim")
-    env = faults.environment("decode:segv:45", shim)
-    sick = ", ".join(f'{name} = "{value}"' for name, value in env.items())
-    backends = CPU + f'[[backend]]\nid = "sick"\nbackend = "cpu"\nenv = {{ {sick} }}\n'
-    document = run(tmp_path, "epochs = 3", backends, "[stop]\ntrials = 2\n")
+    document = run(tmp_path, CPU, sick("decode:segv:45", tmp_path), trials=2, epochs=3)
     well, ill = document["cells"]
     assert (well["passed"], ill["passed"], ill["outcomes"]) == (2, 0, {"crash": 2})
     assert ill["phases"] == {"decode": 2}
@@ -98,9 +74,6 @@ def test_time_to_failure(tmp_path: Path) -> None:
 
 def test_a_fault_with_slots(tmp_path: Path) -> None:
     """A server that dies while four slots are served: one trial, one crash, and no lane hangs."""
-    env = faults.environment("decode:segv:10", build.build(None, tmp_path / "shim"))
-    sick = ", ".join(f'{name} = "{value}"' for name, value in env.items())
-    backends = f'[[backend]]\nid = "sick"\nbackend = "cpu"\nenv = {{ {sick} }}\n'
-    document = run(tmp_path, "concurrency = 4", backends)
+    document = run(tmp_path, sick("decode:segv:10", tmp_path), concurrency=4)
     assert document["cells"][0]["outcomes"] == {"crash": 1}
     assert document["trials"][0]["served"]["answered"] == 0

@@ -8,77 +8,39 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
-import jsonschema
 import pytest
 
+from experiments import CPU, Table, small, vulkan
+from program import PROGRAM, environment, run_document, stillruns
 from real_parts import llama_server
 from stillruns.act.models import synthetic
 from stillruns.act.ports import free_port
 from stillruns.store.verify import verify
 
-ROOT = Path(__file__).parents[2]
-PROGRAM = [sys.executable, "-m", "stillruns"]
+MODEL = "synth:llama?layers=4"
 
 
-def environment(**extra: str) -> dict[str, str]:
-    """Ours, with the source tree first."""
-    return {**os.environ, "PYTHONPATH": str(ROOT / "src"), **extra}
-
-
-def stillruns(*words: str, timeout: float = 240, **extra: str) -> subprocess.CompletedProcess[str]:
-    """The program, as a user would call it."""
-    return subprocess.run(
-        [*PROGRAM, *words], capture_output=True, text=True, timeout=timeout, env=environment(**extra), check=False
+def spec(folder: Path, *backends: Table, trials: int = 2, **experiment: object) -> Path:
+    """An experiment with three layer counts, on the CPU (which has one cell) and the backends that are given."""
+    return small(
+        folder / "spec.toml",
+        *(backends if any(backend["id"] == "cpu" for backend in backends) else (CPU, *backends)),
+        matrix={"gpu_layers": [0, 2, "all"]},
+        stop={"trials": trials},
+        timeouts={"load": 60, "first_token": 30, "token": 20, "teardown": 10},
+        **{"model": MODEL, "predict": 8, "context": 256, **experiment},
     )
-
-
-def spec(folder: Path, *, trials: int = 2, backend: str = "", matrix: str = "", experiment: str = "") -> Path:
-    """A small experiment on the CPU, with more on request."""
-    place = folder / "spec.toml"
-    place.write_text(
-        f"""
-[experiment]
-name = "test"
-model = "synth:llama?layers=4"
-predict = 8
-context = 256
-{experiment}
-[[backend]]
-id = "cpu"
-{backend}
-[matrix]
-gpu_layers = [0, 2, "all"]
-{matrix}
-[stop]
-trials = {trials}
-[timeouts]
-load = 60
-first_token = 30
-token = 20
-teardown = 10
-"""
-    )
-    return place
-
-
-VULKAN = """
-[[backend]]
-id = "vulkan"
-env = { GGML_VK_VISIBLE_DEVICES = "0" }
-"""
 
 
 @pytest.mark.engine()
 def test_the_document_and_its_schema(tmp_path: Path) -> None:
     """`run --json` prints one document that its schema accepts, and the store verifies."""
-    done = stillruns("run", str(spec(tmp_path)), "--json", "--store", str(tmp_path / "store"))
+    done = stillruns("run", spec(tmp_path), "--json", "--store", tmp_path / "store")
     assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    jsonschema.validate(document, json.loads((ROOT / "docs/schemas/run.json").read_text()))
+    document = run_document(done)
     cpu = next(c for c in document["cells"] if c["backend"] == "cpu" and c["rate"])
     assert (cpu["trials"], cpu["applied"], cpu["passed"]) == (2, 2, 2)
     assert cpu["output"] == "same"
@@ -89,8 +51,8 @@ def test_the_document_and_its_schema(tmp_path: Path) -> None:
 @pytest.mark.slow()
 def test_vulkan_cells_are_proved(tmp_path: Path, shader_cache: Path) -> None:
     """Each Vulkan cell ran on the device with its layers, and the placement is told: {output first}."""
-    warm = VULKAN.replace(" }", f', MESA_SHADER_CACHE_DIR = "{shader_cache}" }}')
-    done = stillruns("run", str(spec(tmp_path, backend=warm)), "--json", "--store", str(tmp_path / "store"))
+    place = spec(tmp_path, vulkan(MESA_SHADER_CACHE_DIR=shader_cache))
+    done = stillruns("run", place, "--json", "--store", tmp_path / "store")
     assert done.returncode == 0, done.stderr
     cells = {c["gpu_layers"]: c for c in json.loads(done.stdout)["cells"] if c["backend"] == "vulkan"}
     assert {n: c["applied"] for n, c in cells.items()} == {0: 2, 2: 2, "all": 2}
@@ -102,10 +64,8 @@ def test_vulkan_cells_are_proved(tmp_path: Path, shader_cache: Path) -> None:
 @pytest.mark.engine()
 def test_a_silent_cpu_fallback_is_void(tmp_path: Path) -> None:
     """With the Vulkan driver hidden the server runs on the CPU, exits 0 and says `offloaded`: void, never a pass."""
-    hidden = VULKAN.replace(
-        '"0" }', '"0", VK_DRIVER_FILES = "/nonexistent.json", VK_ICD_FILENAMES = "/nonexistent.json" }'
-    )
-    done = stillruns("run", str(spec(tmp_path, backend=hidden)), "--json", "--store", str(tmp_path / "store"))
+    hidden = vulkan(VK_DRIVER_FILES="/nonexistent.json", VK_ICD_FILENAMES="/nonexistent.json")
+    done = stillruns("run", spec(tmp_path, hidden), "--json", "--store", tmp_path / "store")
     cells = [c for c in json.loads(done.stdout)["cells"] if c["backend"] == "vulkan"]
     assert len(cells) == 3
     for cell in cells:
@@ -122,10 +82,9 @@ def test_a_killed_harness_loses_one_trial(tmp_path: Path, moment: float) -> None
     """SIGKILL of the whole harness in mid-trial: the next run says `interrupted`, repeats that trial, loses nothing
     else, and no server is left."""
     store = tmp_path / "store"
-    slow = spec(tmp_path, trials=3, experiment='prompt = "one two three"\nwarm = false')
-    slow.write_text(slow.read_text().replace("predict = 8", "predict = 200"))
+    slow = spec(tmp_path, trials=3, prompt="one two three", warm=False, predict=200)
     child = subprocess.Popen(
-        [*PROGRAM, "run", str(slow), "--store", str(store)],
+        [*PROGRAM, "run", str(slow), "--store", store],
         env=environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -135,7 +94,7 @@ def test_a_killed_harness_loses_one_trial(tmp_path: Path, moment: float) -> None
     child.send_signal(signal.SIGKILL)
     child.wait()
     started, ended = count(store, "trial_started"), count(store, "trial_ended")
-    done = stillruns("run", str(slow), "--json", "--store", str(store))
+    done = stillruns("run", slow, "--json", "--store", store)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert sum(c["interrupted"] for c in document["cells"]) <= 1
@@ -154,7 +113,7 @@ def test_ctrl_c_keeps_the_store(tmp_path: Path) -> None:
     store = tmp_path / "store"
     place = spec(tmp_path, trials=4)
     child = subprocess.Popen(
-        [*PROGRAM, "run", str(place), "--store", str(store)],
+        [*PROGRAM, "run", str(place), "--store", store],
         env=environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -167,7 +126,7 @@ def test_ctrl_c_keeps_the_store(tmp_path: Path) -> None:
     assert "the same command goes on" in text and "Traceback" not in text
     assert not servers(store)
     before = count(store, "run_started")
-    resumed = stillruns("run", str(place), "--store", str(store))
+    resumed = stillruns("run", place, "--store", store)
     assert resumed.returncode == 0
     assert count(store, "run_started") == before == 1
     assert f"going on with run {identity(store)}" in resumed.stderr
@@ -177,7 +136,7 @@ def test_ctrl_c_keeps_the_store(tmp_path: Path) -> None:
 def test_a_run_that_was_stopped_while_it_was_judged_still_ends(tmp_path: Path) -> None:
     """All trials are there, its last record is not: the same command writes it, once, and replay agrees."""
     store = tmp_path / "store"
-    words = ("run", str(spec(tmp_path, trials=1)), "--json", "--store", str(store))
+    words = ("run", spec(tmp_path, trials=1), "--json", "--store", store)
     assert stillruns(*words).returncode == 0
     journal = next((store / "journal").iterdir())
     lines = journal.read_text().splitlines(keepends=True)
@@ -189,7 +148,7 @@ def test_a_run_that_was_stopped_while_it_was_judged_still_ends(tmp_path: Path) -
         assert again.returncode == 0, again.stderr
         assert "complete already" in again.stderr
         assert count(store, "run_ended") == 1
-    assert stillruns("replay", "--store", str(store)).returncode == 0
+    assert stillruns("replay", "--store", store).returncode == 0
     assert not verify(store).problems
 
 
@@ -200,28 +159,11 @@ def test_a_changed_twin_is_refused(tmp_path: Path) -> None:
     for seed, name in ((0, "model.gguf"), (0, "twin.gguf"), (1, "other.gguf")):
         kind = "Q8_0" if name == "model.gguf" else "F16"
         synthetic.write(synthetic.parse(f"synth:llama?layers=1&type={kind}&seed={seed}"), tmp_path / name)
-    place = tmp_path / "s.toml"
-    place.write_text(
-        f"""
-[experiment]
-name = "t"
-model = "{tmp_path}/model.gguf"
-twin = "{twin}"
-check = true
-predict = 2
-context = 128
-warm = false
-[[backend]]
-id = "cpu"
-[matrix]
-gpu_layers = [0]
-[stop]
-trials = 1
-"""
-    )
-    assert stillruns("run", str(place), "--store", str(store)).returncode in (0, 1)
+    models = {"model": tmp_path / "model.gguf", "twin": twin}
+    place = small(tmp_path / "s.toml", **models, check=True, predict=2, warm=False)
+    assert stillruns("run", place, "--store", store).returncode in (0, 1)
     (tmp_path / "other.gguf").replace(twin)
-    refused = stillruns("run", str(place), "--store", str(store))
+    refused = stillruns("run", place, "--store", store)
     assert refused.returncode == 2
     assert "the model's twin changed since run" in refused.stderr and "--new" in refused.stderr
 
@@ -234,24 +176,23 @@ def test_a_changed_binary_is_refused(tmp_path: Path) -> None:
     binary = tmp_path / "llama-server"
     binary.write_text(f'#!/bin/sh\nexec {shlex.quote(original)} "$@"\n')
     binary.chmod(0o755)
-    place = spec(tmp_path, trials=1)
-    place.write_text(place.read_text().replace('id = "cpu"', f'id = "cpu"\nbinary = "{binary}"'))
-    assert stillruns("run", str(place), "--store", str(store)).returncode == 0
+    place = spec(tmp_path, {"id": "cpu", "binary": binary}, trials=1)
+    assert stillruns("run", place, "--store", store).returncode == 0
     binary.write_text(binary.read_text() + "# changed\n")
-    refused = stillruns("run", str(place), "--store", str(store))
+    refused = stillruns("run", place, "--store", store)
     assert refused.returncode == 2
     assert "changed since run" in refused.stderr and "--new" in refused.stderr
-    assert stillruns("run", str(place), "--store", str(store), "--new").returncode == 0
+    assert stillruns("run", place, "--store", store, "--new").returncode == 0
 
 
 @pytest.mark.engine()
 def test_once_sees_the_silent_fallback(tmp_path: Path) -> None:
     """`run -- llama-server -ngl 99` without a device: at most 60 lines of Markdown that say it ran on the CPU."""
-    made = stillruns("run", str(spec(tmp_path, trials=1)), "--store", str(tmp_path / "store"))
+    made = stillruns("run", spec(tmp_path, trials=1), "--store", tmp_path / "store")
     assert made.returncode == 0, made.stderr
     model = next((tmp_path / "store/cache/models").glob("*.gguf"))
     command = [str(llama_server()), "-m", str(model), "-ngl", "99", "--port", "18431", "-c", "256", "-t", "1"]
-    done = stillruns("run", "--store", str(tmp_path / "store"), "--", *command, VK_DRIVER_FILES="/nonexistent.json")
+    done = stillruns("run", "--store", tmp_path / "store", "--", *command, VK_DRIVER_FILES="/nonexistent.json")
     assert done.returncode == 0, done.stderr
     assert "ran on the CPU" in done.stdout
     assert len(done.stdout.splitlines()) <= 60
@@ -275,7 +216,7 @@ def test_once_of_a_program_that_dies(tmp_path: Path) -> None:
     bad = tmp_path / "bad.gguf"
     bad.write_bytes(b"GGUF\x03\x00\x00\x00" + b"\xff" * 64)
     done = stillruns(
-        "run", "--store", str(tmp_path / "s"), "--", str(llama_server()), "-m", str(bad), "--port", str(free_port())
+        "run", "--store", tmp_path / "s", "--", str(llama_server()), "-m", str(bad), "--port", str(free_port())
     )
     assert done.returncode == 0
     assert "exit status 1" in done.stdout
@@ -290,7 +231,7 @@ def test_once_says_why_and_what_to_try(tmp_path: Path) -> None:
         "(required by ./llama-server)\nEND\nexit 1\n"
     )
     program.chmod(0o755)
-    done = stillruns("run", "--store", str(tmp_path / "s"), "--", str(program), "-m", "x.gguf")
+    done = stillruns("run", "--store", tmp_path / "s", "--", str(program), "-m", "x.gguf")
     assert "exit status 1 in init" in done.stdout, done.stdout
     assert "needs a version of a system library" in done.stdout
     assert "Next: Take a build for this distribution" in done.stdout
@@ -298,7 +239,7 @@ def test_once_says_why_and_what_to_try(tmp_path: Path) -> None:
 
 def test_a_missing_program_is_one_sentence(tmp_path: Path) -> None:
     """No traceback, the name, and what to do."""
-    done = stillruns("run", "--store", str(tmp_path / "s"), "--", "no-such-program-here")
+    done = stillruns("run", "--store", tmp_path / "s", "--", "no-such-program-here")
     assert done.returncode == 1
     assert "no-such-program-here" in done.stderr and "Traceback" not in done.stderr
 
@@ -315,19 +256,19 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
         filler = mount / "filler"
         place = spec(tmp_path, trials=3)
         store = mount / "store"
-        stillruns("verify", "--store", str(store))
-        done = stillruns("run", str(place), "--store", str(store))
+        stillruns("verify", "--store", store)
+        done = stillruns("run", place, "--store", store)
         if done.returncode == 0:  # it fitted: fill the rest and go on with a new run
             free = shutil.disk_usage(mount).free
             filler.write_bytes(b"x" * max(0, free - 20000))
-            done = stillruns("run", str(place), "--new", "--store", str(store))
+            done = stillruns("run", place, "--new", "--store", store)
         assert done.returncode == 3, done.stderr
         sentence = done.stderr.strip().splitlines()[-1]
         assert "space" in sentence and "Traceback" not in done.stderr
         assert not verify(store).problems
         filler.unlink(missing_ok=True)
         subprocess.run(["mount", "-o", "remount,size=64m", str(mount)], check=True)
-        assert stillruns("run", str(place), "--store", str(store)).returncode == 0
+        assert stillruns("run", place, "--store", store).returncode == 0
     finally:
         subprocess.run(["umount", "-l", str(mount)], check=False)
 
@@ -349,7 +290,7 @@ def count(store: Path, kind: str) -> int:
 
 def identity(store: Path) -> str:
     """The id of the newest run, from the list that a person reads."""
-    listed = stillruns("report", "--list", "--store", str(store)).stdout
+    listed = stillruns("report", "--list", "--store", store).stdout
     return listed.splitlines()[-1].split()[0]
 
 
@@ -391,13 +332,11 @@ def test_an_attached_server_is_unverified(tmp_path: Path) -> None:
         stderr=subprocess.DEVNULL,
     )
     try:
-        attached = (
-            '[[backend]]\nid = "served"\nbackend = "vulkan"\nruntime = "openai"\nurl = "http://127.0.0.1:18433"'
-        )
-        done = stillruns("run", str(spec(tmp_path, backend=attached)), "--json", "--store", str(tmp_path / "store"))
-        served = next(c for c in json.loads(done.stdout)["cells"] if c["backend"] == "served")
-        assert served["unverified"] == {"passed": 2, "failed": 0}
-        assert (served["applied"], served["unknown"], served["rate"]) == (0, 2, None)
+        served = {"id": "served", "backend": "vulkan", "runtime": "openai", "url": "http://127.0.0.1:18433"}
+        done = stillruns("run", spec(tmp_path, served), "--json", "--store", tmp_path / "store")
+        cell = next(c for c in json.loads(done.stdout)["cells"] if c["backend"] == "served")
+        assert cell["unverified"] == {"passed": 2, "failed": 0}
+        assert (cell["applied"], cell["unknown"], cell["rate"]) == (0, 2, None)
         assert done.returncode == 0, done.stderr
     finally:
         server.terminate()
@@ -407,7 +346,7 @@ def test_an_attached_server_is_unverified(tmp_path: Path) -> None:
 def tiny_model(folder: Path) -> Path:
     """A synthetic model file."""
     path = folder / "tiny.gguf"
-    synthetic.write(synthetic.parse("synth:llama?layers=4"), path)
+    synthetic.write(synthetic.parse(MODEL), path)
     return path
 
 
@@ -416,12 +355,11 @@ def test_a_model_that_changes_while_the_run_goes_on(tmp_path: Path) -> None:
     """The run stops with a sentence, the trial that met the change counts for nothing, and the old file goes on."""
     store = tmp_path / "store"
     model, other = tmp_path / "m.gguf", tmp_path / "other.gguf"
-    shutil.copyfile(synthetic.ensure(synthetic.parse("synth:llama?layers=4"), tmp_path), model)
+    shutil.copyfile(synthetic.ensure(synthetic.parse(MODEL), tmp_path), model)
     shutil.copyfile(synthetic.ensure(synthetic.parse("synth:llama?layers=4&seed=1"), tmp_path), other)
-    place = spec(tmp_path, trials=12)
-    place.write_text(place.read_text().replace("synth:llama?layers=4", str(model)))
+    place = spec(tmp_path, trials=12, model=model)
     child = subprocess.Popen(
-        [*PROGRAM, "run", str(place), "--store", str(store)], stderr=subprocess.PIPE, text=True, env=environment()
+        [*PROGRAM, "run", str(place), "--store", store], stderr=subprocess.PIPE, text=True, env=environment()
     )
     while not count(store, "trial_ended"):
         time.sleep(0.1)
@@ -434,18 +372,17 @@ def test_a_model_that_changes_while_the_run_goes_on(tmp_path: Path) -> None:
     assert count(store, "trial_ended") + count(store, "trial_interrupted") == count(store, "trial_started")
     assert count(store, "trial_ended") < 12
     kept.rename(model)
-    assert stillruns("run", str(place), "--store", str(store)).returncode == 0
+    assert stillruns("run", place, "--store", store).returncode == 0
 
 
 @pytest.mark.engine()
 @pytest.mark.parametrize(("data", "said"), [(b"", "no GGUF file"), (b"x" * 99, "no GGUF file"), (None, "ends ")])
 def test_a_damaged_model_is_no_failure_of_a_backend(tmp_path: Path, data: bytes | None, said: str) -> None:
     """A model that is none, or that ends early, is refused before any trial."""
-    whole = synthetic.ensure(synthetic.parse("synth:llama?layers=4"), tmp_path).read_bytes()
+    whole = synthetic.ensure(synthetic.parse(MODEL), tmp_path).read_bytes()
     (tmp_path / "m.gguf").write_bytes(whole[:-4096] if data is None else data)
-    place = spec(tmp_path)
-    place.write_text(place.read_text().replace("synth:llama?layers=4", "m.gguf"))
-    refused = stillruns("run", str(place), "--store", str(tmp_path / "store"))
+    place = spec(tmp_path, model="m.gguf")
+    refused = stillruns("run", place, "--store", tmp_path / "store")
     assert refused.returncode == 2 and said in refused.stderr
     assert "\nTraceback" not in refused.stderr and refused.stderr.strip().count("\n") == 0
 
@@ -454,35 +391,19 @@ def attached(folder: Path, backend: str, trials: int) -> subprocess.CompletedPro
     """A run against a server on the CPU that is there already, whose log the spec names."""
     binary = llama_server()
     assert binary is not None
-    model = synthetic.ensure(synthetic.parse("synth:llama?layers=4"), folder)
+    model = synthetic.ensure(synthetic.parse(MODEL), folder)
     port, log = free_port(), folder / "server.log"
     words = f"-t 1 -c 512 -b 512 -fa off -np 1 -fit off --device none --port {port} -lv 4"
     argv, env = [binary, "-m", str(model), *words.split()], environment(LD_LIBRARY_PATH=str(Path(binary).parent))
     with log.open("wb") as file, subprocess.Popen(argv, stderr=file, stdout=file, env=env) as server:
-        place = folder / "attached.toml"
-        place.write_text(
-            f"""
-[experiment]
-name = "attached"
-model = "tiny"
-predict = 4
-context = 512
-reference = "none"
-[[backend]]
-id = "{backend}"
-runtime = "openai"
-url = "http://127.0.0.1:{port}"
-log = "server.log"
-[stop]
-trials = {trials}
-max_voids = 1
-"""
-        )
+        served = {"id": backend, "runtime": "openai", "url": f"http://127.0.0.1:{port}", "log": "server.log"}
+        stop = {"trials": trials, "max_voids": 1}
+        place = small(folder / "attached.toml", served, stop=stop, model="tiny", context=512, reference="none")
         try:
             while b"listening on" not in log.read_bytes():
                 assert server.poll() is None
                 time.sleep(0.1)
-            return stillruns("run", str(place), "--store", str(folder / "store"))
+            return stillruns("run", place, "--store", folder / "store")
         finally:
             server.terminate()
 
@@ -507,7 +428,7 @@ def test_one_warm_server_is_one_block(tmp_path: Path) -> None:
 def test_two_runs_of_one_spec_are_one(tmp_path: Path) -> None:
     """Started together in one store, the second is refused with the first one's process, and leaves no second run."""
     store, place = tmp_path / "store", spec(tmp_path, trials=2)
-    words = [*PROGRAM, "run", str(place), "--store", str(store)]
+    words = [*PROGRAM, "run", str(place), "--store", store]
     both = [subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment()) for _ in range(2)]
     ends = [(child.communicate(timeout=120)[1], child.returncode) for child in both]
     assert count(store, "run_started") == 1

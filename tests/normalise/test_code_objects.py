@@ -200,17 +200,6 @@ def test_the_ranges_that_were_read_are_the_evidence(tmp_path: Path) -> None:
         assert part.sha256 == f"sha256:{digest}"
 
 
-def test_candidates_are_found_once_and_links_stay_inside(tmp_path: Path) -> None:
-    """Several names of one library are one file; a link out of the tree and a FIFO are not read."""
-    folder = tmp_path / "opt/rocm-6.4/lib"
-    folder.mkdir(parents=True)
-    (tmp_path / "opt/rocm").symlink_to("rocm-6.4")
-    (folder / "librocblas.so.4.4").write_bytes(b"x")
-    (folder / "librocblas.so.4").symlink_to("librocblas.so.4.4")
-    (folder / "libamdhip64.so").symlink_to("/etc/passwd")
-    assert collected.candidates(FileTree(tmp_path)) == ("/opt/rocm-6.4/lib/librocblas.so.4.4",)
-
-
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(SAMPLES), st.data())
 def test_damaged_files_give_sentences(name: str, data: st.DataObject) -> None:

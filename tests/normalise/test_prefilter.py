@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from stillruns.lab import autopsy
 from stillruns.model.autopsy import Autopsy
+from stillruns.normalise.crash import signs
 from stillruns.normalise.logs.prefilter import Prefilter, dense_from, scanner
 from stillruns.normalise.logs.reader import lines
 
@@ -65,6 +66,28 @@ def test_same_answer_in_a_big_journal(path: Path, tmp_path: Path) -> None:
     assert _told(autopsy.perform((str(big),), io.BytesIO()), shift) == _told(
         autopsy.perform((str(small),), io.BytesIO()), 0
     )
+
+
+DEATHS = (
+    "Killed",
+    "Segmentation fault",
+    "Aborted (コアダンプ)",
+    "zsh: abort  ./x",
+    "Exception code: 0xc0000005",
+    "OSError: exception: access violation reading 0x0000000000000000",
+    "error code 3221225477",
+    "exit code -529697949",
+    "exit status 139",
+)
+
+
+@needs_search
+@pytest.mark.parametrize("line", DEATHS)
+def test_a_death_is_seen_however_long_the_log_is(line: str) -> None:
+    """A line that tells a death, and nothing else that the search knows, is delivered from beyond a megabyte too."""
+    assert signs.read(line) is not None
+    data = NOISE * 10 + line.encode() + b"\n" + NOISE
+    assert numbered(data, 1 << 20, autopsy.anchors())[11] == line
 
 
 def _told(found: Autopsy, shift: int) -> list[tuple[object, ...]]:

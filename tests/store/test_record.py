@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stillruns.errors import StoreDamaged
-from stillruns.store.record import ZERO, Head, decode, encode
+from stillruns.store.record import ZERO, ChainHead, decode, encode
 
-LINE = encode(0, ZERO, "w000001-00000000", "k", "r", {"t": "\udcff é", "n": [1.5, None]}, {"w": Head(3, ZERO)})
+LINE = encode(0, ZERO, "w000001-00000000", "k", "r", {"t": "\udcff é", "n": [1.5, None]}, {"w": ChainHead(3, ZERO)})
 
 
 def test_round_trip() -> None:
     """What was encoded is decoded: half a surrogate pair (a file name that is no UTF-8) included."""
     line = decode(LINE[:-1])
     assert line.record().body == {"t": "\udcff é", "n": [1.5, None]}
-    assert line.after == {"w": Head(3, ZERO)}
+    assert line.after == {"w": ChainHead(3, ZERO)}
     assert LINE.isascii() and LINE.endswith(b"\n") and LINE.count(b"\n") == 1
 
 

@@ -15,7 +15,16 @@ from functools import cache
 from importlib import resources
 
 from stillruns.errors import CatalogueError
-from stillruns.model.option_row import OptionRow, Options, Owner, Reader, ReleaseFlag, Searched, Semantics, Status
+from stillruns.model.option_row import (
+    OptionReader,
+    OptionRow,
+    Options,
+    Owner,
+    ReleaseFlag,
+    Searched,
+    Semantics,
+    Status,
+)
 
 CURATED = {"env_vars.csv": "env", "flags.csv": "flag", "cmake.csv": "cmake", "programs.csv": "program"}
 """Table -> kind of its rows."""
@@ -174,10 +183,10 @@ def _flag(place: str, row: dict[str, str]) -> ReleaseFlag:
     )
 
 
-def _reader(place: str, row: dict[str, str], owners: set[str]) -> Reader:
+def _reader(place: str, row: dict[str, str], owners: set[str]) -> OptionReader:
     if row["owner"] not in owners or "@" not in row["reader"]:
         raise CatalogueError(f"{place}: {row['name']} has an unknown owner or no file:line@rev.")
-    return Reader(
+    return OptionReader(
         row["name"], row["kind"], row["owner"], row["first"], row["last"], row["reader"], row["text"], place
     )
 

@@ -44,7 +44,7 @@ def command(
     if builds:
         _builds(target, as_json)
         return
-    asked = machine.Asked(runtimes, machine.parse_sources(sources, Path.is_dir), model)
+    asked = machine.CheckRequest(runtimes, machine.parse_sources(sources, Path.is_dir), model)
     found = checking.start(sysroot, target, asked, run_tools=not no_exec, store=_store(store_dir))
     live = found.machine.live and not no_exec
     matrix = found.matrix

@@ -28,7 +28,7 @@ def command(
     Judge it anywhere with: stillruns check --sysroot OUT
     """
     del store_dir
-    made = packing.make(out, sysroot, machine.Asked(runtimes), run_tools=not no_exec)
+    made = packing.make(out, sysroot, machine.CheckRequest(runtimes), run_tools=not no_exec)
     if as_json:
         emit_json(
             {"schema": "stillruns.snapshot/1", "path": str(made.path), "bytes": made.bytes, "paths": made.paths,
@@ -38,6 +38,11 @@ def command(
         emit_text(
             f"{made.path}: {made.bytes} bytes, answers for {made.paths} paths, {made.redacted} of them redacted.\n"
             f"Judge it with: stillruns check --sysroot {made.path}"
+        )
+    if made.in_context:
+        tell(
+            f"names that are words of logs as well ({', '.join(made.in_context)}) were replaced only where the text "
+            "shows a name, such as a home path: look for them in the snapshot before you send it"
         )
     for fault in made.faults:
         tell(fault.strip().splitlines()[-1])

@@ -1,4 +1,5 @@
-"""Files that hold device code: the libraries of the ROCm and CUDA stacks and of the runtimes, and KPACK archives.
+"""Files that hold device code. Which libraries these are, links tell (lab/machines/libraries.py); the KPACK archives
+that a library names are found here.
 
 A file of gigabytes is opened for `read_at` and never read whole; which ranges were read is remembered as evidence.
 """
@@ -6,7 +7,6 @@ A file of gigabytes is opened for `read_at` and never read whole; which ranges w
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from stillruns.collect.tree import Ranges, Tree, glob
@@ -15,40 +15,15 @@ from stillruns.model.probe import Probe
 
 PROBE = Probe(
     id="code_objects",
-    applies="machines with a runtime's HIP or CUDA backend, or with ROCm's libraries",
+    applies="machines with a runtime's HIP, CUDA or Vulkan backend",
     reads=(
-        "libggml-hip.so*, libggml-cuda*.so*, llama-server, ollama (in the folders of the runtimes probe)",
-        "librocblas.so*, libhipblaslt.so*, librocsolver.so*, librocsparse.so*, libMIOpen.so*, libamdhip64.so* in "
-        "/opt/rocm*/lib, /usr/lib*, /usr/local/lib and beside a runtime's own libraries",
+        "the libraries and programs in which the runtimes probe found a backend",
+        "librocblas.so*, libhipblas.so*, libhipblaslt.so*, libamdhip64.so* where the loader finds them for these",
         "the KPACK archives that a library's .rocm_kpack_ref names",
     ),
 )
 
-_FOLDERS = (
-    "/opt/rocm*/lib", "/opt/rocm*/lib64", "/opt/rocm/core*/lib", "/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib",
-    "/usr/lib/*-linux-gnu/ggml/backends*", "/usr/lib/*-linux-gnu/ggml", "/usr/local/lib", "/usr/local/lib/ollama",
-    "/usr/local/lib/ollama/*", "/usr/lib/ollama", "/usr/lib/ollama/*", "/opt/ollama/lib/ollama",
-    "/opt/ollama/lib/ollama/*", "/opt/llama.cpp", "/opt/llama.cpp/*",
-)  # fmt: skip
-_NAME = re.compile(
-    r"lib(?:ggml-(?:hip|cuda)[\w-]*|rocblas|hipblaslt|rocsolver|rocsparse|MIOpen|amdhip64)\.so(?:\.[\d.]+)?\Z"
-)
 MOST_ARCHIVES = 200
-
-
-def candidates(tree: Tree, more: Iterable[str] = ()) -> tuple[str, ...]:
-    """Libraries that may hold device code, each once under the path after links; `more` are further folders."""
-    found: dict[str, None] = {}
-    for pattern in (*_FOLDERS, *more):
-        for folder in glob(tree, pattern):
-            names = tree.names(folder)
-            if isinstance(names, Absence):
-                continue
-            for name in filter(_NAME.match, names):
-                entry = tree.entry(f"{folder}/{name}")
-                if not isinstance(entry, Absence) and entry.kind == "file":
-                    found[entry.real] = None
-    return tuple(sorted(found))
 
 
 @contextlib.contextmanager

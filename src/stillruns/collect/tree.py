@@ -29,7 +29,7 @@ MOST_MATCHES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TreeEntry:
     """What stands at a path, after links. `kind` is file, folder, device, fifo or socket; `real` is the path after
     links. `access` is what this process may do with a device (`rw`, `r`, empty; access(2), which knows ACLs) on the
     live machine, and `?` elsewhere."""
@@ -81,7 +81,7 @@ class Tree(Protocol):
     name: str
     live: bool
 
-    def entry(self, path: str) -> Entry | Absence:
+    def entry(self, path: str) -> TreeEntry | Absence:
         """What stands at the path, links followed inside the tree."""
 
     def read(self, path: str, limit: int) -> bytes | Absence:
@@ -104,7 +104,7 @@ class FileTree:
         self._prefix = "" if self.live or root is None else str(root.resolve())
         self._folders: dict[str, str | Absence] = {"": ""}
 
-    def entry(self, path: str) -> Entry | Absence:
+    def entry(self, path: str) -> TreeEntry | Absence:
         """See `Tree`."""
         real = self._resolve(path)
         if isinstance(real, Absence):
@@ -114,7 +114,7 @@ class FileTree:
         except OSError as error:
             return _absence(error, path)
         device = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" if status.st_rdev else ""
-        return Entry(
+        return TreeEntry(
             real or "/", _kind(status.st_mode), status.st_size, stat.S_IMODE(status.st_mode), status.st_uid,
             status.st_gid, status.st_ino, status.st_mtime_ns, device,
             self._access(real) if self.live and device else "?",

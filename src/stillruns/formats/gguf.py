@@ -3,13 +3,12 @@
 The layout is described in ggml's `docs/gguf.md`; versions 1 (32-bit counts), 2 and 3 and both byte orders are read.
 Files are hostile until proved otherwise: every count is checked against the bytes that are left, every string has a
 bound, and whatever does not fit raises FormatError with its offset. Long arrays (token lists, merges, scores) are not
-held: they become an `ArrayRef`, which `strings()` reads when somebody asks.
+held: they become an `ArrayRef`, which says where they lie.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from stillruns.errors import FormatError
@@ -233,17 +232,6 @@ def read(read_at: ReadAt, size: int) -> Gguf:
     listed = [_tensor(cursor, index) for index in range(tensor_count)]
     data = -(-cursor.at // alignment) * alignment
     return _finish(version, cursor.order == ">", metadata, alignment, data, listed, size)
-
-
-def strings(ref: ArrayRef, gguf: Gguf, read_at: ReadAt, size: int) -> Iterator[str]:
-    """The strings of a long array that `read` skipped, in order; invalid UTF-8 is replaced (vocabularies hold it)."""
-    if ref.element != _STRING:
-        raise FormatError("the array does not hold strings", ref.offset)
-    cursor = _Cursor(read_at, min(size, ref.offset + ref.bytes))
-    cursor.at, cursor.long, cursor.order = ref.offset, gguf.version > 1, ">" if gguf.big_endian else "<"
-    for _ in range(ref.count):
-        length = cursor.count("a string of an array")
-        yield cursor.take(length, "a string of an array").decode("utf-8", "replace")
 
 
 def _version(cursor: _Cursor) -> int:

@@ -8,6 +8,7 @@ read at b11434). Metadata decides whether a model is split at all: `split.count`
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from stillruns.errors import FormatError
@@ -15,6 +16,7 @@ from stillruns.formats.gguf import Gguf
 
 MOST = 65_535
 """`split.count` is a 16-bit number."""
+_NAME = re.compile(r"-\d{5}-of-(\d{5})\.gguf\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,13 @@ def index(part: Gguf) -> int | None:
 def ending(index: int, count: int) -> str:
     """How the name of a part ends: `-00002-of-00003.gguf` for index 1 of 3."""
     return f"-{index + 1:05d}-of-{count:05d}.gguf"
+
+
+def named(name: str) -> int | None:
+    """How many parts there are by a part's file name; None for a name that is not of that form."""
+    found = _NAME.search(name)
+    count = int(found[1]) if found else 0
+    return count if 1 < count <= MOST else None
 
 
 def paths(first: str, count: int) -> tuple[str, ...]:

@@ -24,14 +24,15 @@ from stillruns.model.autopsy import Autopsy, Source
 from stillruns.model.backend import Runtime
 from stillruns.model.kernel_log import KernelEvent
 from stillruns.model.server_log import Ending, Note, ServerLog
+from stillruns.normalise.crash import signs
 from stillruns.normalise.logs import kernel, llama_cpp_server, seam
 from stillruns.normalise.logs.prefilter import Prefilter, dense_from
-from stillruns.normalise.logs.reader import Line, visible
+from stillruns.normalise.logs.reader import CleanLine, visible
 from stillruns.normalise.logs.streams import (
     OURS,
     RUNTIMES,
     Catalogue,
-    Found,
+    SourceLogs,
     Splitter,
     SupervisorLine,
     default_openers,
@@ -43,12 +44,12 @@ class _Whole:
     """What all inputs have given so far."""
 
     sources: list[Source] = field(default_factory=list)
-    found: list[Found] = field(default_factory=list)
+    found: list[SourceLogs] = field(default_factory=list)
     warnings: list[Note] = field(default_factory=list)
     ids: Iterator[int] = field(default_factory=itertools.count)
 
 
-class StoredLog(Protocol):
+class TrialLog(Protocol):
     """A log of a trial in a store (stored_logs.py: loading that costs more than reading a page of a log)."""
 
     @property
@@ -67,7 +68,7 @@ class StoredLog(Protocol):
         """The log's servers with what the record at `ref` tells besides."""
 
 
-Opener = Callable[[str], tuple[Sequence[StoredLog], list[Note]]]
+Opener = Callable[[str], tuple[Sequence[TrialLog], list[Note]]]
 """A store's folder, or a run's or trial's id -> (its logs, what was left out)."""
 
 
@@ -100,7 +101,7 @@ def _passed(path: str, documents: list[str]) -> str:
     return text
 
 
-def _stored(opened: tuple[Sequence[StoredLog], list[Note]], catalogue: Catalogue, whole: _Whole) -> None:
+def _stored(opened: tuple[Sequence[TrialLog], list[Note]], catalogue: Catalogue, whole: _Whole) -> None:
     """Trials of a store: each log, and beside it what the harness recorded of the process."""
     found, notes = opened
     whole.warnings += notes
@@ -123,11 +124,11 @@ def names_a_store(paths: tuple[str, ...]) -> bool:
 
 
 def anchors() -> tuple[str, ...]:
-    """A literal of every way in which a rule or a pattern can match, and the kernel's."""
+    """A literal of every way in which a rule or a pattern can match, and those of deaths and of the kernel."""
     entries = [(p.regex, p.anchor) for p in load.patterns()]
     entries += [(rule.regex, rule.anchor) for runtime in RUNTIMES for rule in load.grammar(runtime)]
     found = {text for regex, anchor in entries for text in literals.of_regex(regex, anchor)}
-    return literals.smallest((*found, *kernel.ANCHORS))
+    return literals.smallest((*found, *signs.ANCHORS, *kernel.ANCHORS))
 
 
 def knowledge(servers: tuple[ServerLog, ...] = ()) -> Knowledge:
@@ -158,7 +159,7 @@ def conclude(whole: _Whole, catalogue: Catalogue) -> Autopsy:
 
 def _log(entry: logs.LogInput, source: str, catalogue: Catalogue, whole: _Whole) -> tuple[str, str] | None:
     """Read one log into `whole`; returns its last line that has text (ref, excerpt), as far as lines were parsed."""
-    line: Line | None = None
+    line: CleanLine | None = None
     splitter = Splitter(source, catalogue, default_openers(), lambda: f"srv{next(whole.ids)}")
     prefilter = Prefilter()
     for block in entry.blocks():
@@ -189,7 +190,7 @@ def _core(entry: logs.LogInput, source: str, catalogue: Catalogue, whole: _Whole
     prefilter = Prefilter()
     kept = itertools.chain(prefilter.feed(text), prefilter.end())
     servers = seam.read_all(reader, (core_dump.log_line(line.number, line.text) for line in kept))
-    whole.found.append(Found(servers, (), ()))
+    whole.found.append(SourceLogs(servers, (), ()))
     whole.sources.append(Source(source, entry.path, digest, size, prefilter.lines, note))
     if note:
         whole.warnings.append(Note("core", f"{entry.path}: {note}"))

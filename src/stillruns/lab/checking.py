@@ -13,7 +13,7 @@ from stillruns.collect.tree import FileTree, Tree
 from stillruns.errors import UsageError
 from stillruns.judge.gates import gates
 from stillruns.lab.machines import asked_versions, device_init, run_evidence, snapshot, tools, vulkan_listing
-from stillruns.lab.machines.machine import Asked, Reading, merged, named_runtimes, read_machine
+from stillruns.lab.machines.machine import CheckRequest, MachineReading, merged, named_runtimes, read_machine
 from stillruns.lab.machines.probing import LiveCommands
 from stillruns.model.gate import GateMatrix
 from stillruns.model.gate_tables import GateTables
@@ -45,7 +45,7 @@ class Check:
         return self.matrix
 
 
-def start(root: Path | None, target: str, asked: Asked, *, run_tools: bool, store: Store | None) -> Check:
+def start(root: Path | None, target: str, asked: CheckRequest, *, run_tools: bool, store: Store | None) -> Check:
     """Read and judge. `root` is a sysroot, a snapshot, or None for this machine; tools run on this machine only."""
     if target and parse_target(target) is None:
         raise UsageError(f"--target {target!r} is no GPU target; write gfx906, gfx906:sramecc+:xnack- or sm_61.")
@@ -64,7 +64,7 @@ def start(root: Path | None, target: str, asked: Asked, *, run_tools: bool, stor
         asked = replace(asked, runtimes=(*asked.runtimes, *tree.runtimes))
     if tree.live:
         asked = replace(asked, runtimes=(*asked.runtimes, *device_init.folders(os.environ)))
-    reading: Reading = read_machine(tree, commands, asked)
+    reading: MachineReading = read_machine(tree, commands, asked)
     machine = reading.machine
     if store is not None and tree.live:
         machine = merged(machine, runs=run_evidence.collect(store))
@@ -102,5 +102,5 @@ def is_amd(target: str) -> bool:
 
 def targets_here() -> list[str]:
     """Processors of this machine's AMD cards, as far as they are known."""
-    reading = read_machine(FileTree(), NoCommands(), Asked())
+    reading = read_machine(FileTree(), NoCommands(), CheckRequest())
     return list(dict.fromkeys(c.processor for c in reading.machine.cards if c.processor.startswith("gfx")))

@@ -22,7 +22,7 @@ from stillruns.model.option_row import Options, Status
 from stillruns.model.recipe import ItemKind, Recipe, RecipeForm
 from stillruns.normalise import env_reads, program_help
 from stillruns.normalise.recipe import reading
-from stillruns.normalise.recipe.draft import Names
+from stillruns.normalise.recipe.draft import KnownNames
 
 LARGEST = 16 << 20
 """Bytes of a file that is read as a recipe."""
@@ -78,7 +78,7 @@ def lint(request: Request) -> tuple[LintResult, ...]:
     )
 
 
-def _corrected(recipe: Recipe, result: LintResult, names: Names) -> Recipe:
+def _corrected(recipe: Recipe, result: LintResult, names: KnownNames) -> Recipe:
     """The corrected text read again: what it still leaves is found by judging it, not by trusting the edits."""
     if result.corrected is None:
         return recipe
@@ -92,14 +92,14 @@ def _open(item: LintItem) -> str:
     return f"line {line}: {item.name}{value}: {verdict}{f'; {item.why}' if item.why else ''}"
 
 
-def _names(options: Options, binaries: Mapping[str, Path]) -> Names:
+def _names(options: Options, binaries: Mapping[str, Path]) -> KnownNames:
     programs = {reader.name for reader in options.readers if reader.kind == "program"} | set(binaries) | {"ollama"}
     old = {row.name for row in options.rows if row.kind == "program" and row.status is Status.RENAMED}
     programs |= {row.name for row in options.rows if row.kind == "program" and row.status is Status.CURRENT}
-    return Names(frozenset(programs), frozenset(old), options.images)
+    return KnownNames(frozenset(programs), frozenset(old), options.images)
 
 
-def _file(name: str, request: Request, names: Names, form: RecipeForm | None = None) -> Recipe:
+def _file(name: str, request: Request, names: KnownNames, form: RecipeForm | None = None) -> Recipe:
     if name == "-":
         return reading.read("-", request.text, names, form or request.form)
     path = Path(name)

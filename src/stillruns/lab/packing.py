@@ -15,7 +15,7 @@ from stillruns.collect.gathering import Commands, NoCommands
 from stillruns.collect.tree import FileTree
 from stillruns.errors import UsageError
 from stillruns.lab.machines import device_init
-from stillruns.lab.machines.machine import Asked, named_runtimes, read_machine
+from stillruns.lab.machines.machine import CheckRequest, named_runtimes, read_machine
 from stillruns.lab.machines.probing import LiveCommands
 from stillruns.lab.machines.snapshot import Answers, Recording, save
 from stillruns.normalise.environment import pairs
@@ -29,16 +29,19 @@ _BINARY_READS = re.compile(r"/(?:lib|usr|opt)/.*\.(?:so|ko|bin)|/sys/.*/gpu_metr
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A snapshot that was written: its size in bytes, how many paths it answers, how many values were redacted."""
+    """A snapshot that was written: its size in bytes, how many paths it answers, how many values were redacted.
+    `in_context` are names of people and hosts that are words of logs as well: they are replaced only where the text
+    shows a name."""
 
     path: Path
     bytes: int
     paths: int
     redacted: int
     faults: tuple[str, ...]
+    in_context: tuple[str, ...]
 
 
-def make(out: Path, root: Path | None, asked: Asked, *, run_tools: bool) -> Made:
+def make(out: Path, root: Path | None, asked: CheckRequest, *, run_tools: bool) -> Made:
     """Read, redact, write. Raises UsageError when `out` cannot be written."""
     if root is not None and not root.is_dir():
         raise UsageError(f"--sysroot {root}: there is no such folder.")
@@ -59,7 +62,7 @@ def make(out: Path, root: Path | None, asked: Asked, *, run_tools: bool) -> Made
     }
     size = save(clean, out, about)
     paths = len(clean.entries) + len(clean.names)
-    return Made(out, size, paths, redacted, tuple(reading.guard.faults))
+    return Made(out, size, paths, redacted, tuple(reading.guard.faults), redactor.names_only_in_context())
 
 
 def _redacted(answers: Answers, people: tuple[str, ...], redactor: Redactor) -> tuple[Answers, int]:

@@ -12,6 +12,7 @@ import msgspec
 
 from stillruns.act import orphans, sampling, trial
 from stillruns.act.runtimes import adapters
+from stillruns.act.runtimes.adapter import Occasion
 from stillruns.act.trial import Put
 from stillruns.errors import Interrupted, UsageError
 from stillruns.judge.cells import experiment
@@ -124,9 +125,7 @@ class Run:
             number += 1
         engine = self.prepared.engine_of(plan.condition)
         assert engine is not None, f"no engine for {plan.id}"
-        planned = adapters.of(plan.condition.runtime).plan(
-            plan.condition,
-            engine,
+        occasion = Occasion(
             trial=identity,
             run=self.id,
             cell=cell,
@@ -135,6 +134,7 @@ class Run:
             environ=os.environ,
             sample_devices=self.sampled,
         )
+        planned = adapters.of(plan.condition.runtime).plan(plan.condition, engine, occasion)
         self._same_files()
         self.writer.append("trial_started", self.id, {"trial": identity, "cell": cell, "index": index})
         spool = self.store.spool(identity)

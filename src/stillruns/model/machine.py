@@ -36,7 +36,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelEvent:
+class KernelSign:
     """A line of the kernel's log that bears on a gate. `id` is the catalogue's, `address` a PCI address or empty."""
 
     id: str
@@ -51,7 +51,7 @@ class KernelEvent:
 class KernelLog:
     """What the log says; `complete` is False when only a part could be read."""
 
-    events: tuple[KernelEvent, ...]
+    events: tuple[KernelSign, ...]
     lines: int
     source: str
 

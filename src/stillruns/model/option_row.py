@@ -100,7 +100,7 @@ class ReleaseFlag:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class OptionReader:
     """A line of a release that reads, sets or declares a name (computed), or the range of releases that do."""
 
     name: str
@@ -134,11 +134,11 @@ class Options:
     rows: tuple[OptionRow, ...]
     owners: tuple[Owner, ...]
     flags: tuple[ReleaseFlag, ...]
-    readers: tuple[Reader, ...]
+    readers: tuple[OptionReader, ...]
     searched: tuple[Searched, ...]
     images: dict[str, str]
     _rows: dict[tuple[str, str], OptionRow] = field(default_factory=dict, compare=False, repr=False)
-    _readers: dict[tuple[str, str], list[Reader]] = field(default_factory=dict, compare=False, repr=False)
+    _readers: dict[tuple[str, str], list[OptionReader]] = field(default_factory=dict, compare=False, repr=False)
 
     def find(self, kind: str, name: str) -> OptionRow | None:
         """The curated row of that kind and exact name, or None."""
@@ -146,7 +146,7 @@ class Options:
             self._rows.update({(row.kind, row.name): row for row in self.rows})
         return self._rows.get((kind, name))
 
-    def reading(self, kind: str, name: str) -> list[Reader]:
+    def reading(self, kind: str, name: str) -> list[OptionReader]:
         """The computed rows of that kind and exact name."""
         if not self._readers:
             for reader in self.readers:

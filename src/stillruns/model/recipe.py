@@ -124,7 +124,7 @@ class Comment:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class RecipeNote:
     """A part that was not understood: one sentence and its line."""
 
     text: str
@@ -142,7 +142,7 @@ class Recipe:
     items: tuple[Item, ...]
     commands: tuple[Command, ...]
     comments: tuple[Comment, ...]
-    notes: tuple[Note, ...]
+    notes: tuple[RecipeNote, ...]
     unexported: tuple[Item, ...] = ()
     _by_command: dict[int, list[Item]] = field(default_factory=dict, compare=False, repr=False)
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.condition import Layers
 
 AxisValue = str | int | float | bool
+
+CHECK_POSITIONS = 32
+"""Positions of the answer, and of each text, that a check compares where the file does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +84,12 @@ class HypothesisSpec:
     refuted_if: str
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """A checked experiment. `path` is where it was read from (empty for the demo); `sha256` is the digest of its
-    canonical form, which leaves out comments, key order and the path."""
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of `[experiment]` that mean what the file says, with their defaults; docs/spec.md explains each."""
 
-    name: str
-    question: str
-    model: str
-    prompt: str
-    backends: tuple[BackendSpec, ...]
-    gpu_layers: tuple[Layers, ...]
-    axes: dict[str, tuple[AxisValue, ...]] = field(default_factory=dict)
     seed: int = 1
     predict: int = 32
-    context: int = 512
+    context: int = 2048
     batch: int = 512
     ubatch: int = 512
     threads: int = 1
@@ -107,7 +103,20 @@ class Spec:
     concurrency: int = 1
     prompt_tokens: int = 0
     check: bool = False
-    check_positions: int = 32
+    check_positions: int = CHECK_POSITIONS
+
+
+class Spec(Settings, frozen=True):
+    """A checked experiment. `path` is where it was read from (empty for the demo); `sha256` is the digest of its
+    canonical form, which leaves out comments, key order and the path."""
+
+    name: str
+    question: str
+    model: str
+    prompt: str
+    backends: tuple[BackendSpec, ...]
+    gpu_layers: tuple[Layers, ...]
+    axes: dict[str, tuple[AxisValue, ...]] = msgspec.field(default_factory=dict)
     check_texts: tuple[str, ...] = ()
     twin: str = ""
     stop: StopRule = StopRule()

@@ -29,7 +29,7 @@ class SourceFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TraceRow:
     """One line that the value touches. `role` is a word of docs/trace.md; `depth` counts hops from the entry;
     `derived` is True for a value computed from the option rather than the option itself."""
 
@@ -87,8 +87,8 @@ class Trace:
     option: str
     sources: tuple[SourceRef, ...]
     stages: tuple[Stage, ...]
-    folded: tuple[Row, ...]
-    rows: tuple[Row, ...]
+    folded: tuple[TraceRow, ...]
+    rows: tuple[TraceRow, ...]
     meaning: Statement
     is_not: tuple[Statement, ...]
     unknown: tuple[str, ...]

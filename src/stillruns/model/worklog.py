@@ -72,7 +72,7 @@ class ProbedRunner:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class ServerProbe:
     """What a process listing shows: pids of the servers, and the runners that are alive."""
 
     servers: tuple[int, ...] = ()
@@ -80,7 +80,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Death:
+class RequestDeath:
     """How the server says that a request's runner died. `signature` is `sig1:...`."""
 
     ref: Ref
@@ -122,7 +122,7 @@ class StudyRequest:
     applied: Answer = Answer.UNKNOWN
     why: str = ""
     outcome: OutcomeKind = OutcomeKind.OK
-    death: Death | None = None
+    death: RequestDeath | None = None
     device_free: str = ""
     device_bus: str = ""
     runner_ref: Ref | None = None

@@ -26,8 +26,8 @@ KNOWN = (HIP_FATBIN, OFFLOADING, kpack.SECTION, NV_FATBIN, NV_RELOCATABLE)
 
 _WRAPPER = 24
 """Bytes of one registration: magic, version, two pointers."""
-_IN_LIBRARY, _IN_ARCHIVES = b"FPIH", b"HIPK"
-"""Magic of a registration: code in this file (HIPF), code in KPACK archives (HIPK)."""
+_IN_LIBRARY = b"FPIH"
+"""Magic of a registration whose code is in this file (HIPF); `HIPK` says that it is in KPACK archives."""
 LARGEST_WRAPPERS = 24 << 16
 MOST_PROBLEMS = 20
 MOST_SECTIONS = 8

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.gate_tables import KernelEventRule
-from stillruns.model.machine import KernelEvent, KernelLog
+from stillruns.model.machine import KernelLog, KernelSign
 from stillruns.model.raw import Cite, Collected, RawCommand, RawFile
 
 _ADDRESS = re.compile(r"\b([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b")
@@ -22,7 +22,7 @@ def parse(raw: Collected, rules: Sequence[KernelEventRule]) -> KernelLog | Absen
     if source is None:
         return _why_not(raw)
     compiled = [(rule, re.compile(rule.regex)) for rule in rules]
-    events: list[KernelEvent] = []
+    events: list[KernelSign] = []
     counts: dict[str, int] = {}
     total = 0
     whole = source.cite("-")
@@ -44,12 +44,12 @@ def parse(raw: Collected, rules: Sequence[KernelEventRule]) -> KernelLog | Absen
     return KernelLog(tuple(events), total, where)
 
 
-def _event(rule: KernelEventRule, found: re.Match[str], line: str, cite: Cite) -> KernelEvent:
+def _event(rule: KernelEventRule, found: re.Match[str], line: str, cite: Cite) -> KernelSign:
     groups = found.groupdict()
     address = _ADDRESS.search(line)
     place = address[1] if address else groups.get("id") or _function(groups.get("pci") or "")
     named = next((value for key, value in groups.items() if value and key not in ("id", "pci")), "")
-    return KernelEvent(
+    return KernelSign(
         rule.id, rule.layer, rule.severity, place, f"{rule.text}: {named}" if named else rule.text, cite
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.evidence import line_ref
 from stillruns.model.server_log import Layers
-from stillruns.model.worklog import ClientRecord, ClientRun, Probe, ProbedRunner
+from stillruns.model.worklog import ClientRecord, ClientRun, ProbedRunner, ServerProbe
 from stillruns.normalise.logs.reader import lines, visible
 
 MAX_RECORDS = 100_000
@@ -101,7 +101,7 @@ def zone(text: bytes) -> str:
     return "+00:00" if shown == "Z" else shown
 
 
-def probe(listing: bytes, source: str) -> Probe:
+def probe(listing: bytes, source: str) -> ServerProbe:
     """The Ollama servers and runners in a listing of processes (`ps -ef`), with the places of the runners."""
     servers, runners = [], []
     for line in lines(listing):
@@ -112,7 +112,7 @@ def probe(listing: bytes, source: str) -> Probe:
             servers.append(int(found["pid"]))
         elif " --model " in line.text:
             runners.append(ProbedRunner(int(found["pid"]), int(found["parent"]), line_ref(source, line.number)))
-    return Probe(tuple(servers), tuple(runners))
+    return ServerProbe(tuple(servers), tuple(runners))
 
 
 def lists_a_model(listing: bytes) -> bool | None:

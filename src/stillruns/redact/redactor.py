@@ -26,7 +26,6 @@ KINDS = (
     "disk",
     "model",
     "prompt",
-    "completion",
 )
 """Every kind that a tag can name; a text like `<thing:1a2b3c>` of another kind is no tag of ours."""
 
@@ -83,7 +82,7 @@ class Redactor:
         canonical = value
         if kind == "host":
             canonical = self._host(value)
-        elif kind not in ("user", "secret", "auth", "private-key", "prompt", "completion", "model"):
+        elif kind not in ("user", "secret", "auth", "private-key", "prompt", "model"):
             canonical = value.lower()
         message = f"{kind}\0{canonical}".encode("utf-8", "surrogatepass")
         return f"<{kind}:{hmac.new(self.key, message, hashlib.sha256).hexdigest()[:6]}>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stillruns.model.trace import Row, Stage, Statement, Trace
+from stillruns.model.trace import Stage, Statement, Trace, TraceRow
 from stillruns.report.columns import WIDTH, visible, wrapped
 
 SCHEMA = "stillruns.trace/1"
@@ -64,7 +64,7 @@ def _stage(stage: Stage) -> dict[str, Any]:
     }
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: TraceRow) -> dict[str, Any]:
     return {
         "project": row.project,
         "file": row.path,

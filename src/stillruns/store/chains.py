@@ -15,9 +15,9 @@ from pathlib import Path
 
 from stillruns.errors import StoreDamaged
 from stillruns.store.disk import doing
-from stillruns.store.record import LINE_LIMIT, ZERO, Head, Line, decode
+from stillruns.store.record import LINE_LIMIT, ZERO, ChainHead, RecordLine, decode
 
-START = Head(-1, ZERO)
+START = ChainHead(-1, ZERO)
 """What the first record of a chain follows."""
 
 _NAME = re.compile(r"(w(\d{6,12})-[0-9a-f]{8})-([1-9]\d{0,8})\.jsonl\Z")
@@ -44,7 +44,7 @@ class Good:
 
     offset: int
     end: int
-    line: Line
+    line: RecordLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def journal_files(folder: Path) -> list[JournalFile]:
     return sorted((f for f in found if f), key=lambda f: (f.order, f.writer, f.number))
 
 
-def walk(file: JournalFile, offset: int = 0, follows: Head | None = None) -> Iterator[Step]:
+def walk(file: JournalFile, offset: int = 0, follows: ChainHead | None = None) -> Iterator[Step]:
     """The lines of one file from `offset` on, in order, one at a time.
 
     `follows` is the record before the first line; None accepts any (the file is not the chain's first and is read
@@ -110,7 +110,7 @@ def walk(file: JournalFile, offset: int = 0, follows: Head | None = None) -> Ite
                 if problem:
                     yield Bad(offset, problem)
                 yield Good(offset, end, line)
-                follows = Head(line.seq, line.sha256)
+                follows = ChainHead(line.seq, line.sha256)
             offset = end
 
 
@@ -125,7 +125,7 @@ def _tail(raw: bytes, offset: int) -> Bad | Torn:
     return Bad(offset, "the newline after the record was replaced by another byte")
 
 
-def _misplaced(line: Line, file: JournalFile, follows: Head | None) -> str:
+def _misplaced(line: RecordLine, file: JournalFile, follows: ChainHead | None) -> str:
     if line.writer != file.writer:
         return f"the record belongs to the journal of {line.writer}"
     if follows is None or (line.seq == follows.seq + 1 and line.prev_sha256 == follows.sha256):

@@ -23,7 +23,7 @@ from stillruns.errors import StoreDamaged
 from stillruns.store.chains import Bad, Good, JournalFile, journal_files, walk
 from stillruns.store.disk import doing
 from stillruns.store.ids import sha256_of
-from stillruns.store.record import Head, Line
+from stillruns.store.record import ChainHead, RecordLine
 
 VERSION = 1
 """Of the index's form; another one is thrown away and made anew."""
@@ -51,13 +51,13 @@ class FileFacts(msgspec.Struct):
     inode: int = 0
     read: int = 0
     first_prev: str = ""
-    head: Head | None = None
-    after: dict[str, Head] = msgspec.field(default_factory=dict)
+    head: ChainHead | None = None
+    after: dict[str, ChainHead] = msgspec.field(default_factory=dict)
     runs: dict[str, RunFacts] = msgspec.field(default_factory=dict)
     bad: str | None = None
 
 
-def _note(facts: FileFacts, line: Line) -> None:
+def _note(facts: FileFacts, line: RecordLine) -> None:
     run = facts.runs.setdefault(line.run, RunFacts())
     run.kinds[line.kind] = run.kinds.get(line.kind, 0) + 1
     if line.kind == "run_started":
@@ -91,7 +91,7 @@ def read_facts(file: JournalFile, known: FileFacts | None) -> FileFacts:
             if facts.head is None:
                 facts.first_prev, facts.after = step.line.prev_sha256, step.line.after
             _note(facts, step.line)
-            facts.head, facts.read = Head(step.line.seq, step.line.sha256), step.end
+            facts.head, facts.read = ChainHead(step.line.seq, step.line.sha256), step.end
     facts.size, facts.time_ns, facts.inode = status.st_size, status.st_mtime_ns, status.st_ino
     return facts
 
@@ -125,9 +125,9 @@ class Index:
         if changed or gone:
             save(self._database, changed, gone)
 
-    def unnamed_heads(self) -> dict[str, Head]:
+    def unnamed_heads(self) -> dict[str, ChainHead]:
         """Heads of the chains that no journal names yet; a damaged chain has none that one could vouch for."""
-        heads: dict[str, Head] = {}
+        heads: dict[str, ChainHead] = {}
         named: dict[str, int] = {}
         damaged = set()
         for file, facts in self.files.values():
@@ -204,12 +204,12 @@ def load(database: Path) -> dict[str, FileFacts]:
     return entries
 
 
-def witnessed(database: Path) -> dict[str, Head]:
+def witnessed(database: Path) -> dict[str, ChainHead]:
     """Writer -> the head of its chain when it was closed."""
     heads = {}
     for writer, facts in _rows(database, "heads"):
         with suppress(msgspec.DecodeError):
-            heads[writer] = msgspec.json.decode(facts, type=Head)
+            heads[writer] = msgspec.json.decode(facts, type=ChainHead)
     return heads
 
 
@@ -253,6 +253,6 @@ def save(database: Path, changed: dict[str, FileFacts], gone: list[str]) -> None
     _save(database, "files", {name: msgspec.json.encode(facts) for name, facts in changed.items()}, gone)
 
 
-def witness(database: Path, writer: str, head: Head) -> None:
+def witness(database: Path, writer: str, head: ChainHead) -> None:
     """Remember the head of a chain that was closed well."""
     _save(database, "heads", {writer: msgspec.json.encode(head)}, [])

@@ -12,7 +12,7 @@ from types import TracebackType
 from stillruns.errors import StoreError
 from stillruns.store.chains import START, journal_files
 from stillruns.store.disk import doing, sync_path, write_all
-from stillruns.store.record import LINE_LIMIT, Head, Record, decode, encode
+from stillruns.store.record import LINE_LIMIT, ChainHead, Record, decode, encode
 
 __all__ = ["FILE_BYTES", "Record", "Writer"]
 
@@ -34,9 +34,9 @@ class Writer:
         self,
         folder: Path,
         *,
-        heads: Callable[[], dict[str, Head]],
+        heads: Callable[[], dict[str, ChainHead]],
         settle: Callable[[], None],
-        closed: Callable[[str, Head], None],
+        closed: Callable[[str, ChainHead], None],
     ) -> None:
         self._folder = folder
         self._heads = heads
@@ -83,7 +83,7 @@ class Writer:
                     write_all(self._fd, line)
                     os.fsync(self._fd)
                 self._size += len(line)
-                self._head = Head(record.seq, record.sha256)
+                self._head = ChainHead(record.seq, record.sha256)
                 self._unsure = 0
             finally:
                 if self._unsure:

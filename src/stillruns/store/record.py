@@ -47,14 +47,14 @@ class Record:
     writer: str
 
 
-class Head(msgspec.Struct, frozen=True):
+class ChainHead(msgspec.Struct, frozen=True):
     """The last record of a chain."""
 
     seq: int
     sha256: str
 
 
-class Line(msgspec.Struct, frozen=True):
+class RecordLine(msgspec.Struct, frozen=True):
     """A line whose digest is right; the body is left as bytes until somebody wants it."""
 
     seq: int
@@ -65,7 +65,7 @@ class Line(msgspec.Struct, frozen=True):
     run: str
     body: msgspec.Raw
     sha256: str
-    after: dict[str, Head] = {}
+    after: dict[str, ChainHead] = {}
 
     def record(self) -> Record:
         """The record with its body decoded."""
@@ -81,7 +81,7 @@ class Line(msgspec.Struct, frozen=True):
         return body
 
 
-_decoder = msgspec.json.Decoder(Line)
+_decoder = msgspec.json.Decoder(RecordLine)
 
 
 def _loads(data: bytes) -> object:
@@ -104,7 +104,7 @@ def now() -> str:
 
 
 def encode(
-    seq: int, prev_sha256: str, writer: str, kind: str, run: str, body: dict[str, object], after: dict[str, Head]
+    seq: int, prev_sha256: str, writer: str, kind: str, run: str, body: dict[str, object], after: dict[str, ChainHead]
 ) -> bytes:
     """The whole line with its newline. Dataclasses, enums and tuples in the body are written as JSON.
 
@@ -119,7 +119,7 @@ def encode(
     return b'%s,"sha256":"sha256:%s"}\n' % (sealed, hashlib.sha256(sealed).hexdigest().encode())
 
 
-def decode(line: bytes) -> Line:
+def decode(line: bytes) -> RecordLine:
     """A line without its newline. Raises StoreDamaged with what is wrong with it (no place: the caller knows it)."""
     seal = _SEAL.match(line, max(0, len(line) - _SEAL_BYTES))
     if not seal:
@@ -137,9 +137,9 @@ def decode(line: bytes) -> Line:
         return found
 
 
-def _decode_slowly(line: bytes) -> Line | None:
+def _decode_slowly(line: bytes) -> RecordLine | None:
     try:
         fields = json.loads(line)
-        return msgspec.convert({**fields, "body": msgspec.Raw(_dumps(fields["body"]))}, Line)
+        return msgspec.convert({**fields, "body": msgspec.Raw(_dumps(fields["body"]))}, RecordLine)
     except (ValueError, KeyError, TypeError, RecursionError, msgspec.MsgspecError):
         return None

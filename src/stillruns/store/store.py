@@ -15,7 +15,7 @@ from stillruns.store.chains import Bad, Good, walk
 from stillruns.store.disk import doing
 from stillruns.store.index import Index, witness
 from stillruns.store.journal import Writer
-from stillruns.store.record import Head, Line, Record
+from stillruns.store.record import ChainHead, Record, RecordLine
 from stillruns.store.session import Session, hold_run, safe_name, sweep
 
 __all__ = ["Blob", "RunSummary", "Store"]
@@ -69,8 +69,8 @@ class Store:
         """The file of a blob, to be read only. It is not checked, and may be missing in a damaged store."""
         return self._blobs.path(sha256)
 
-    def lines(self, run: str | None = None, kind: str | None = None) -> Iterator[Line]:
-        """Records with their bodies still as bytes (`Line.decode`), one at a time; see `records`."""
+    def lines(self, run: str | None = None, kind: str | None = None) -> Iterator[RecordLine]:
+        """Records with their bodies still as bytes (`RecordLine.decode`), one at a time; see `records`."""
         self._index.refresh()
         for file in list(self._index.files_of(run, kind)):
             for step in walk(file):
@@ -152,11 +152,11 @@ class Store:
                 self._open_session = Session(self.path / "spool", self._blobs.temporary)
             return self._open_session
 
-    def _heads(self) -> dict[str, Head]:
+    def _heads(self) -> dict[str, ChainHead]:
         self._index.refresh()
         return self._index.unnamed_heads()
 
-    def _closed(self, writer: str, head: Head) -> None:
+    def _closed(self, writer: str, head: ChainHead) -> None:
         witness(self.path / "index.sqlite", writer, head)
 
     def __enter__(self) -> Store:

@@ -13,7 +13,7 @@ from stillruns.store.disk import doing
 from stillruns.store.ids import DIGEST, RUN_ID, spec_digest
 from stillruns.store.index import witnessed
 from stillruns.store.migrations import check, read_version
-from stillruns.store.record import Head, Line
+from stillruns.store.record import ChainHead, RecordLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +129,9 @@ def _watch(search: _Search, files: list[JournalFile]) -> None:
                 search.watched.setdefault(writer, {})[head.seq] = (head.sha256, file.where)
 
 
-def _file(search: _Search, file: JournalFile, before: JournalFile | None, head: Head) -> Head:
+def _file(search: _Search, file: JournalFile, before: JournalFile | None, head: ChainHead) -> ChainHead:
     """Check one file; the head of the chain behind it."""
-    follows: Head | None = START
+    follows: ChainHead | None = START
     if file.number > 1:
         follows = head
         if before is None or before.writer != file.writer:
@@ -160,11 +160,11 @@ def _file(search: _Search, file: JournalFile, before: JournalFile | None, head: 
         else:
             search.records += 1
             _record(search, where, step.line)
-            last = Head(step.line.seq, step.line.sha256)
+            last = ChainHead(step.line.seq, step.line.sha256)
     return last
 
 
-def _record(search: _Search, where: str, line: Line) -> None:
+def _record(search: _Search, where: str, line: RecordLine) -> None:
     watched = search.watched.get(line.writer)
     if watched and line.seq in watched:
         claimed, who = watched.pop(line.seq)

@@ -18,7 +18,7 @@ from stillruns import proc
 from stillruns.act import trial
 from stillruns.act.launcher import children
 from stillruns.act.runtimes import llama_cpp, openai
-from stillruns.act.runtimes.adapter import Found, ProbeOutput
+from stillruns.act.runtimes.adapter import FoundRuntime, Occasion, ProbeOutput
 from stillruns.act.runtimes.digests import identity
 from stillruns.errors import EnvironmentLacks
 from stillruns.model.absence import Absence, AbsenceReason
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.engine
 
 
 @pytest.fixture(scope="module")
-def found() -> Found:
+def found() -> FoundRuntime:
     try:
         return llama_cpp.ADAPTER.find("", os.environ)
     except EnvironmentLacks as error:
@@ -41,12 +41,12 @@ def found() -> Found:
 
 
 @pytest.fixture(scope="module")
-def probed(found: Found) -> ProbeOutput:
+def probed(found: FoundRuntime) -> ProbeOutput:
     return llama_cpp.ADAPTER.probe(found, env={"GGML_VK_VISIBLE_DEVICES": "0"})
 
 
 @pytest.fixture(scope="module")
-def engine(found: Found, probed: ProbeOutput) -> Engine:
+def engine(found: FoundRuntime, probed: ProbeOutput) -> Engine:
     text = probed.help.stdout.decode()
     names = re.findall(r"^ *(Vulkan\d+):", probed.devices.stdout.decode(), re.MULTILINE)
     values = {"-fa": ("on", "off", "auto")} if "[on|off|auto]" in text else {}
@@ -72,11 +72,12 @@ def planned(engine: Engine, model: Path, **changes: object) -> TrialPlan:
         prompt="The quick brown fox", seed=1, predict=8, context=256, batch=64, ubatch=64, threads=1,
         flash_attention="off",
     )  # fmt: skip
+    patient = Timeouts(load=120.0, first_token=60.0, token=60.0)
     return llama_cpp.ADAPTER.plan(
         replace(condition, **changes),  # type: ignore[arg-type]
-        engine, trial=f"real-{os.getpid()}", run="", cell="", index=0,
-        timeouts=Timeouts(load=120.0, first_token=60.0, token=60.0), environ=os.environ,
-    )  # fmt: skip
+        engine,
+        Occasion(f"real-{os.getpid()}", "", "", 0, patient, os.environ),
+    )
 
 
 def test_it_says_who_it_is(probed: ProbeOutput) -> None:
@@ -88,7 +89,7 @@ def test_it_says_who_it_is(probed: ProbeOutput) -> None:
     assert not any(p.timed_out for p in (probed.help, probed.version, probed.devices, probed.system))
 
 
-def test_identity_of_the_real_binary(found: Found, tmp_path: Path) -> None:
+def test_identity_of_the_real_binary(found: FoundRuntime, tmp_path: Path) -> None:
     """The backends beside it are part of who it is."""
     digest, libraries = identity(Path(found.binary), found.env, tmp_path)
     assert digest.startswith("sha256:") and any(name.startswith("libggml") for name in libraries)
@@ -188,9 +189,7 @@ def test_an_attached_server(running: str, model: Path, tmp_path: Path, shelf: Sh
         prompt="The quick brown fox", seed=1, predict=4, context=256, batch=64, ubatch=64, threads=1,
         flash_attention="off", url=running,
     )  # fmt: skip
-    plan = adapter.plan(
-        condition, engine, trial="attached", run="", cell="", index=0, timeouts=Timeouts(load=20.0), environ={}
-    )
+    plan = adapter.plan(condition, engine, Occasion("attached", "", "", 0, Timeouts(load=20.0), {}))
     record: TrialRecord = trial.execute(plan, tmp_path / "spool", shelf.put)
     assert record.end is None and isinstance(record.core, Absence) and record.argv == ()
     assert record.exchange is not None

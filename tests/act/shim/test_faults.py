@@ -8,11 +8,12 @@ import subprocess
 import uuid
 from pathlib import Path
 
+import natural_crashes
 import pytest
 from dying_server import Life, live, marked
 
 from stillruns.act.models import synthetic
-from stillruns.act.shim import faults, natural
+from stillruns.act.shim import faults
 from stillruns.act.shim.faults import FAULTS, Fault
 from stillruns.model.phase import Phase
 
@@ -202,9 +203,9 @@ def test_a_whole_flood(server: Path, shim: Path, model: Path, tmp_path: Path) ->
 
 @pytest.mark.real
 @pytest.mark.vulkan
-@pytest.mark.parametrize("crash", natural.NATURAL, ids=lambda crash: crash.id)
+@pytest.mark.parametrize("crash", natural_crashes.NATURAL, ids=lambda crash: crash.id)
 def test_natural_crashes(
-    crash: natural.NaturalCrash, server: Path, model: Path, tmp_path: Path, pytestconfig: pytest.Config
+    crash: natural_crashes.NaturalCrash, server: Path, model: Path, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     """Two Vulkan drivers that a real server dies of, with nothing injected."""
     root = Path(pytestconfig.cache.mkdir("chromium-common"))  # type: ignore[union-attr]
@@ -212,7 +213,7 @@ def test_natural_crashes(
     fetched = subprocess.run([str(script), str(root)], capture_output=True, text=True, timeout=280)
     if fetched.returncode:
         pytest.skip(fetched.stderr.strip())
-    env = natural.environment(crash, root, tmp_path)
+    env = natural_crashes.environment(crash, root, tmp_path)
     seen = live(server, model, tmp_path, env, args=crash.args)
     assert seen.end in crash.ends
     assert not seen.ready

@@ -9,10 +9,10 @@ from stillruns.judge.recipe.lint import lint
 from stillruns.model.installed import Installed, LibraryFile, StringHit
 from stillruns.model.lint import LintItem, LintResult
 from stillruns.normalise import program_help
-from stillruns.normalise.recipe.draft import Names
+from stillruns.normalise.recipe.draft import KnownNames
 from stillruns.normalise.recipe.reading import read
 
-NAMES = Names(
+NAMES = KnownNames(
     frozenset({"llama-server", "llama-cli", "llama-bench", "llama-completion", "ollama"}),
     frozenset({"main", "server", "quantize"}),
     options().images,

@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from stillruns.lab import running
+from experiments import CPU, Table, small, vulkan
+from stillruns.lab import running, selftest
 from stillruns.lab.machines import run_evidence
 from stillruns.lab.runs.preparing import prepare
 from stillruns.lab.runs.progress import Silent
 from stillruns.lab.specs.spec_file import load
 from stillruns.store.opening import open_store
 
-SPEC = """
-[experiment]
-name = "t"
-model = "synth:llama?layers=2&type=F16"
-predict = 4
-context = 128
-reference = "none"
-warm = false
-[[backend]]
-id = "cpu"
-{more}
-[stop]
-trials = 1
-"""
-VULKAN = '[[backend]]\nid = "vulkan"\nenv = {{ GGML_VK_VISIBLE_DEVICES = "0", MESA_SHADER_CACHE_DIR = "{cache}" }}'
 
-
-def ran(tmp_path: Path, more: str) -> Path:
+def ran(tmp_path: Path, *backends: Table) -> Path:
     """A store with one run."""
-    place = tmp_path / "t.toml"
-    place.write_text(SPEC.format(more=more))
+    place = small(tmp_path / "t.toml", *backends, reference="none", warm=False)
     with open_store(tmp_path / "store") as store:
         running.run(prepare(load(place), store, Silent()), store, Silent(), new=True)
     return tmp_path / "store"
@@ -44,7 +29,7 @@ def ran(tmp_path: Path, more: str) -> Path:
 @pytest.mark.vulkan()
 def test_a_software_driver_is_no_card(tmp_path: Path, shader_cache: Path) -> None:
     """Vulkan on llvmpipe passed, and that opens no path of any card; the CPU's trial is the CPU's."""
-    with open_store(ran(tmp_path, VULKAN.format(cache=shader_cache)), create=False) as store:
+    with open_store(ran(tmp_path, CPU, vulkan(MESA_SHADER_CACHE_DIR=shader_cache)), create=False) as store:
         found = run_evidence.collect(store)
     assert [(seen.backend, seen.target, seen.passed) for seen in found] == [("cpu", "cpu", 1)]
 
@@ -52,10 +37,21 @@ def test_a_software_driver_is_no_card(tmp_path: Path, shader_cache: Path) -> Non
 @pytest.mark.engine()
 def test_a_store_from_elsewhere(tmp_path: Path) -> None:
     """A run that another CPU recorded is another machine's."""
-    place = ran(tmp_path, "")
+    place = ran(tmp_path)
     with open_store(place, create=False) as store:
         assert [seen.backend for seen in run_evidence.collect(store)] == ["cpu"]
         opening = next(store.records(kind="run_started")).body
         assert run_evidence.of_this_machine(opening)
         host = {**json.loads(json.dumps(opening["host"])), "cpu": "another CPU"}
         assert not run_evidence.of_this_machine({**opening, "host": host})
+
+
+@pytest.mark.engine()
+def test_injected_faults_are_none_of_the_machines(tmp_path: Path) -> None:
+    """After `selftest` no check says that a trial failed here: the fault was put there."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler here: apt install gcc libc6-dev")
+    with open_store(tmp_path / "store") as store:
+        done = selftest.run(store, Silent(), kinds=["segv"], phases=["decode"])
+        assert [result.fault for result in done.results] == ["decode:segv"]
+        assert run_evidence.collect(store) == ()

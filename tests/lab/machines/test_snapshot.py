@@ -18,7 +18,7 @@ from stillruns.formats import ld_cache
 from stillruns.formats.zstd import ZstdCompressor
 from stillruns.lab import checking, packing
 from stillruns.lab.machines import snapshot
-from stillruns.lab.machines.machine import Asked
+from stillruns.lab.machines.machine import CheckRequest
 from stillruns.report import gates_json
 
 
@@ -43,14 +43,14 @@ def machine(tmp_path: Path) -> Path:
 
 def pack(root: Path, out: Path) -> Path:
     """A snapshot of a folder."""
-    made = packing.make(out, root, Asked(), run_tools=False)
+    made = packing.make(out, root, CheckRequest(), run_tools=False)
     assert made.faults == () and made.bytes == out.stat().st_size and made.redacted
     return out
 
 
 def matrix(root: Path) -> dict[str, object]:
     """The matrix as JSON, without the machine's name."""
-    found = checking.start(root, "", Asked(), run_tools=False, store=None)
+    found = checking.start(root, "", CheckRequest(), run_tools=False, store=None)
     assert found.faults == []
     document = gates_json.document(found.matrix)
     document["machine"] = ""
@@ -81,7 +81,7 @@ def test_nothing_private_in_the_loaders_cache(machine: Path, tmp_path: Path) -> 
     row = struct.pack("<iIIIQ", 0x0303, 72, 72 + 17, 0, 0)
     sysroots.write(machine, "etc/ld.so.cache", head + row + strings)
     out = tmp_path / "m.tar.zst"
-    packing.make(out, machine, Asked(), run_tools=False)
+    packing.make(out, machine, CheckRequest(), run_tools=False)
     data = snapshot.load(out).read("/etc/ld.so.cache", 1 << 20)
     assert isinstance(data, bytes) and b"marlene" not in data
     assert ld_cache.read(data) == {"libamdhip64.so.6": path.replace("marlene", "xxxxxxx")}
@@ -104,9 +104,9 @@ def test_runtime_in_a_home(machine: Path, tmp_path: Path) -> None:
     sysroots.write(machine, "/home/marlene/other/libggml-hip.so", b"\x7fELF" + b"\xff" * 100)
     sysroots.link(machine, "proc/77/exe", f"{home}/llama-server")
     out = tmp_path / "snap.tar.zst"
-    packing.make(out, machine, Asked(("/home/marlene/other",)), run_tools=False)
-    here = checking.start(machine, "", Asked(("/home/marlene/other",)), run_tools=False, store=None)
-    there = checking.start(out, "", Asked(), run_tools=False, store=None)
+    packing.make(out, machine, CheckRequest(("/home/marlene/other",)), run_tools=False)
+    here = checking.start(machine, "", CheckRequest(("/home/marlene/other",)), run_tools=False, store=None)
+    there = checking.start(out, "", CheckRequest(), run_tools=False, store=None)
     assert [r.folder for r in here.machine.runtimes] == ["/home/marlene/other", home]
     assert len(there.machine.runtimes) == 2 and there.faults == []
     for old, new in zip(here.matrix.gates, there.matrix.gates, strict=True):
@@ -195,7 +195,7 @@ def test_links_and_bombs(tmp_path: Path) -> None:
 def test_unasked_is_not_collected(tmp_path: Path) -> None:
     """What the machine was never asked is an absence, and judging an empty snapshot is calm."""
     path = archive(tmp_path / "good", {"snapshot.json": GOOD})
-    found = checking.start(path, "gfx906", Asked(), run_tools=True, store=None)
+    found = checking.start(path, "gfx906", CheckRequest(), run_tools=True, store=None)
     assert found.faults == [] and all(
         gate.status.value != "block" for gate in found.matrix.gates if gate.path == "rocm"
     )

@@ -6,12 +6,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from experiments import small
+from program import stillruns
 from split_models import split
 from stillruns.act.models import synthetic
 from stillruns.errors import EnvironmentLacks, SpecError, StillrunsError
@@ -21,22 +21,6 @@ from stillruns.lab.runs.unchanged import Unchanged
 from stillruns.lab.specs import spec_file
 from stillruns.store.opening import open_store
 from stillruns.store.store import Store
-
-ROOT = Path(__file__).parents[3]
-SPEC = """
-[experiment]
-name = "x"
-model = "{}"
-predict = 4
-context = 256
-reference = "none"
-[[backend]]
-id = "cpu"
-[matrix]
-gpu_layers = [0]
-[stop]
-trials = 1
-"""
 
 
 @pytest.fixture()
@@ -141,6 +125,17 @@ def test_parts_that_do_not_belong_together(whole: Path, store: Store, tmp_path: 
     assert "says that it is no part of a split model" in refused(single[0], store)
 
 
+def test_a_first_part_that_cannot_be_read(whole: Path, store: Store, tmp_path: Path) -> None:
+    """Its digest would stand for parts that nobody looked at; a model in one file is left to the server."""
+    parts = split(whole, tmp_path / "model", 3)
+    data = bytearray(parts[0].read_bytes())
+    data[4:8] = (9).to_bytes(4, "little")  # a version of GGUF that is not known here
+    parts[0].write_bytes(data)
+    said = refused(parts[0], store)
+    assert "one of 3 parts by its name" in said and "version 9" in said and "llama-gguf-split --merge" in said
+    assert models.resolve(str(parts[0].rename(tmp_path / "one.gguf")), store).parts == ()
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_an_unreadable_part(whole: Path, store: Store, tmp_path: Path) -> None:
     """The sentence names that part."""
@@ -153,8 +148,7 @@ def test_an_unreadable_part(whole: Path, store: Store, tmp_path: Path) -> None:
 def test_a_part_that_changes_is_noticed(whole: Path, store: Store, tmp_path: Path) -> None:
     """While a run goes on, each part is looked at; one that was only touched is the same."""
     parts = split(whole, tmp_path / "model", 3)
-    place = tmp_path / "spec.toml"
-    place.write_text(SPEC.format(parts[0]))
+    place = small(tmp_path / "spec.toml", model=parts[0], reference="none")
     found = models.resolve(str(parts[0]), store)
     files = Unchanged(Prepared(spec_file.load(place), (), {}, found, tmp_path, {}, {}))
     os.utime(parts[1])
@@ -165,8 +159,7 @@ def test_a_part_that_changes_is_noticed(whole: Path, store: Store, tmp_path: Pat
 
 def test_every_model_of_a_run_is_watched(whole: Path, store: Store, tmp_path: Path) -> None:
     """Those of an axis and the twin too, not only the one that the spec names first."""
-    place = tmp_path / "spec.toml"
-    place.write_text(SPEC.format(whole))
+    place = small(tmp_path / "spec.toml", model=whole, reference="none")
     others = [tmp_path / "axis.gguf", tmp_path / "twin.gguf"]
     for other in others:
         shutil.copyfile(whole, other)
@@ -184,11 +177,9 @@ def test_a_run_of_a_split_model(whole: Path, tmp_path: Path) -> None:
     """The run's first record has every part with its digest; when one is missing the next run ends with one sentence
     before any trial."""
     parts = split(whole, tmp_path / "model", 3)
-    place = tmp_path / "spec.toml"
-    place.write_text(SPEC.format(parts[0]))
-    words = [sys.executable, "-m", "stillruns", "run", str(place), "--store", str(tmp_path / "store")]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    assert subprocess.run(words, env=env, capture_output=True, check=False).returncode == 0
+    place = small(tmp_path / "spec.toml", model=parts[0], reference="none")
+    words = ("run", place, "--store", tmp_path / "store")
+    assert stillruns(*words).returncode == 0
     with open_store(tmp_path / "store", create=False) as kept:
         (started,) = kept.records(kind="run_started")
         assert [part["sha256"] for part in started.body["model"]["parts"]] == [
@@ -196,7 +187,7 @@ def test_a_run_of_a_split_model(whole: Path, tmp_path: Path) -> None:
         ]
         before = len(list(kept.records(kind="trial_started")))
     parts[1].unlink()
-    ended = subprocess.run([*words, "--new"], env=env, capture_output=True, text=True, check=False)
+    ended = stillruns(*words, "--new")
     assert ended.returncode == 1 and "part 2 is missing" in ended.stderr and ended.stderr.strip().count("\n") == 0
     with open_store(tmp_path / "store", create=False) as kept:
         assert len(list(kept.records(kind="trial_started"))) == before

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stillruns.model.recipe import ItemKind, Recipe, RecipeForm, Scope
-from stillruns.normalise.recipe.draft import Names
+from stillruns.normalise.recipe.draft import KnownNames
 from stillruns.normalise.recipe.reading import command_line, detect, read
 
-NAMES = Names(
+NAMES = KnownNames(
     frozenset({"llama-server", "llama-cli", "llama-bench", "ollama"}),
     frozenset({"main", "server"}),
     {"ghcr.io/ggml-org/llama.cpp:server": "llama-server", "ollama/ollama": "ollama"},

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stillruns.model.recipe import Note
+from stillruns.model.recipe import RecipeNote
 from stillruns.normalise.recipe.words import Lexer, cut
 
 HOSTILE = st.text(alphabet=st.sampled_from("ab -=\"'\\$(){}`#\n<>|&;*.[]\t\r0é\x1b"), max_size=80)
@@ -39,7 +39,7 @@ def test_words(text: str, expected: list[tuple[str, bool]]) -> None:
 @given(HOSTILE)
 def test_hostile_text(text: str) -> None:
     """Every word lies inside the text, in order, on the line that it says; nothing raises."""
-    notes: list[Note] = []
+    notes: list[RecipeNote] = []
     lexer = Lexer(text, 0, len(text), 1, {}, notes=notes)
     at = 0
     for token in lexer.tokens():
@@ -59,7 +59,7 @@ def test_as_shlex_quotes(arguments: list[str]) -> None:
 
 def test_unclosed_quote() -> None:
     """A quote that never closes is said with its line, and no error."""
-    notes: list[Note] = []
+    notes: list[RecipeNote] = []
     lexer = Lexer("a\nb 'c d", 0, 8, 1, {}, notes=notes)
     assert [t.word.text for t in lexer.tokens() if t.kind == "w"] == ["a", "b", "c d"]
     assert notes[0].line == 2

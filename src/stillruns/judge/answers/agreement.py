@@ -11,7 +11,6 @@ same tokens until there. Thresholds and the measurements behind them: docs/decis
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -63,18 +62,6 @@ def measure_floor(a: Answered, b: Answered) -> Floor:
     """The rounding floor, from the answers of two healthy paths of the reference to the same question."""
     seen = _compare(b, a)
     return Floor(seen.worst_token, seen.mean, seen.largest, seen.compared)
-
-
-def combine(floors: Iterable[Floor]) -> Floor:
-    """Several measured floors as one: the largest of each, over all their tokens."""
-    known = list(floors)
-    weight = sum(f.tokens for f in known if f.mean is not None)
-    return Floor(
-        worst_token=_greatest(f.worst_token for f in known),
-        mean=sum(f.mean * f.tokens for f in known if f.mean is not None) / weight if weight else None,
-        largest=_greatest(f.largest for f in known),
-        tokens=sum(f.tokens for f in known),
-    )
 
 
 def floor_warning(floor: Floor) -> str | None:
@@ -245,8 +232,3 @@ def _usable(logprob: float) -> bool:
 
 def _level(floor: Floor | None) -> float | None:
     return None if floor is None else floor.worst_token
-
-
-def _greatest(values: Iterable[float | None]) -> float | None:
-    known = [v for v in values if v is not None]
-    return max(known) if known else None

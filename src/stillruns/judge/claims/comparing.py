@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from stillruns.judge.cells import contrast as contrasts
 from stillruns.judge.claims import measuring
 from stillruns.judge.claims.ledger import Compared, Key, Ledger
-from stillruns.judge.claims.values import Basis, Cells, Gap, GapKind, Gaps, Group, Number, Truth, order, point
+from stillruns.judge.claims.values import Basis, CellGroup, Cells, Gap, GapKind, Gaps, Number, Truth, order, point
 from stillruns.judge.statistics import blocks, exact, throughput
 from stillruns.model.claim import RateTest
 from stillruns.model.observed import ObservedCell
@@ -46,7 +46,7 @@ def numbers(ledger: Ledger, op: str, left: Number, right: Number) -> Truth:
         return found
     rate = measuring.rate_of(basis)
     span = f" ({100 * rate.low:.2g} to {100 * rate.high:.2g} %)" if rate else ""
-    text = f"{measuring.label(Group(basis.cells), ledger.cells)}: {_of(basis)}{span} leaves it open"
+    text = f"{measuring.label(CellGroup(basis.cells), ledger.cells)}: {_of(basis)}{span} leaves it open"
     return Truth(None, frozenset({Gap(GapKind.UNDECIDED, text, basis.cells)}))
 
 
@@ -56,7 +56,7 @@ def _speed(ledger: Ledger, op: str, left: Number, right: Number, side: Cells) ->
     count = len(measuring.speeds([ledger.cells[i] for i in sorted(side)]))
     if left.gaps or right.gaps or count >= throughput.LEAST:
         return found
-    name = measuring.label(Group(side), ledger.cells)
+    name = measuring.label(CellGroup(side), ledger.cells)
     ledger.speeds[name] = throughput.LEAST - count
     text = f"{name}: {count} speeds have no interval at 95 %, {throughput.LEAST} have one"
     return Truth(None, frozenset({Gap(GapKind.UNDECIDED, text, side)}))
@@ -105,7 +105,7 @@ def _contrast(ledger: Ledger, op: str, left: Number, right: Number, a: Cells, b:
             apart = _no_difference(ledger, (a, b), direct=direct)
             why = apart or (f"{why}: {_speeds(ours)} tokens/s against {_speeds(theirs)}" if why else "")
         if why:
-            ends = [measuring.label(Group(side), ledger.cells) for side in (a, b)]
+            ends = [measuring.label(CellGroup(side), ledger.cells) for side in (a, b)]
             found = Truth(None, frozenset({Gap(GapKind.UNDECIDED, f"{ends[0]} and {ends[1]}: {why}", a | b)}))
     if before is None or before.on != on:
         speeds = left.basis is None and right.basis is None
@@ -126,7 +126,7 @@ def _no_difference(ledger: Ledger, sides: tuple[Cells, Cells], *, direct: bool) 
     few = [len(speeds) for speeds in found]
     if math.comb(sum(few), few[0]) < contrasts.SEPARABLE:
         for side, count in zip(sides, few, strict=True):
-            ledger.speeds[measuring.label(Group(side), ledger.cells)] = max(1, throughput.LEAST - count)
+            ledger.speeds[measuring.label(CellGroup(side), ledger.cells)] = max(1, throughput.LEAST - count)
         return f"{few[0]} and {few[1]} speeds are too few: so few lie apart by chance in more than 1 of 20 cases"
     return throughput.within_floor(found[0], found[1]) if direct else ""
 
@@ -139,7 +139,7 @@ def _speeds(cells: Sequence[ObservedCell]) -> str:
 def _unclean(ledger: Ledger, a: Cells, b: Cells) -> Truth:
     """Open, for the factors in which two sides differ or may differ."""
     seen = ledger.compared[(a, b)].seen
-    names = (measuring.label(Group(a), ledger.cells), measuring.label(Group(b), ledger.cells))
+    names = (measuring.label(CellGroup(a), ledger.cells), measuring.label(CellGroup(b), ledger.cells))
     kind = GapKind.CONFOUNDED if seen.status == "confounded" else GapKind.UNMEASURED
     missing = [f"{name} is not known" for name in seen.unknown]
     text = f"{names[0]} and {names[1]}: {'; '.join([*seen.sentences(), *missing])}"
@@ -198,7 +198,7 @@ def _narrow(ledger: Ledger, basis: Basis, kept: Sequence[ObservedCell]) -> Basis
 def _rates(ledger: Ledger, op: str, a: Basis, b: Basis, gaps: Gaps, *, decides: bool) -> Truth:
     if not a.n or not b.n:
         return Truth(None, gaps)
-    names = (measuring.label(Group(a.cells), ledger.cells), measuring.label(Group(b.cells), ledger.cells))
+    names = (measuring.label(CellGroup(a.cells), ledger.cells), measuring.label(CellGroup(b.cells), ledger.cells))
     key: Key = (a.what, a.cells, b.cells) if min(a.cells) < min(b.cells) else (a.what, b.cells, a.cells)
     if a.bound or b.bound or not (a.fixed and b.fixed):
         return _sequences(ledger, op, a, b, key, names)

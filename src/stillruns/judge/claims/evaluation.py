@@ -18,13 +18,13 @@ from stillruns.judge.claims.ledger import Ledger
 from stillruns.judge.claims.values import (
     NO_GAPS,
     NOBODY,
+    CellGroup,
     Cells,
     Gap,
     GapKind,
     Gaps,
-    Group,
     Listed,
-    Names,
+    NameCounts,
     Number,
     Text,
     Truth,
@@ -53,13 +53,13 @@ class Evaluation:
         self.cells = ledger.cells
         self.filtering = False
 
-    def truth(self, node: ast.expr, bound: Mapping[str, Group] | None = None) -> Truth:
+    def truth(self, node: ast.expr, bound: Mapping[str, CellGroup] | None = None) -> Truth:
         """Raises TooMuch when the work is out of bounds."""
         value = self._value(node, bound or {})
         assert isinstance(value, Truth), "the checker lets conditions through only"
         return value
 
-    def _value(self, node: ast.expr, bound: Mapping[str, Group]) -> Value:
+    def _value(self, node: ast.expr, bound: Mapping[str, CellGroup]) -> Value:
         self._work(1)
         if isinstance(node, ast.BoolOp):
             return self._logic(node, bound)
@@ -81,7 +81,7 @@ class Evaluation:
         if self.ledger.steps > MOST_STEPS:
             raise TooMuch
 
-    def _logic(self, node: ast.BoolOp, bound: Mapping[str, Group]) -> Truth:
+    def _logic(self, node: ast.BoolOp, bound: Mapping[str, CellGroup]) -> Truth:
         """Stops at the part that settles it."""
         settles = isinstance(node.op, ast.Or)
         parts, shown, before = [], [], self.ledger.shown
@@ -107,7 +107,7 @@ class Evaluation:
         self._work(_COMPARISON * len(pairs))
         return both([comparing.together(self.ledger, a, b) for a, b in pairs])
 
-    def _leaf(self, node: ast.expr, bound: Mapping[str, Group]) -> Value:
+    def _leaf(self, node: ast.expr, bound: Mapping[str, CellGroup]) -> Value:
         if isinstance(node, ast.Name):
             return bound[node.id]
         if isinstance(node, ast.Constant):
@@ -120,18 +120,18 @@ class Evaluation:
             return measuring.axis(str(node.slice.value), self._group(node.value.value, bound), self.cells)
         assert isinstance(node, ast.Attribute), "the checker lets nothing else through"
         of = self._value(node.value, bound)
-        if isinstance(of, Group):
+        if isinstance(of, CellGroup):
             if node.attr in questions.ENDS:
                 self.ledger.shown |= of.cells
             return measuring.field(node.attr, of, self.cells)
         return _part(_number(of), node.attr)
 
-    def _group(self, node: ast.expr, bound: Mapping[str, Group]) -> Group:
+    def _group(self, node: ast.expr, bound: Mapping[str, CellGroup]) -> CellGroup:
         value = self._value(node, bound)
-        assert isinstance(value, Group)
+        assert isinstance(value, CellGroup)
         return value
 
-    def _call(self, node: ast.Call, bound: Mapping[str, Group]) -> Value:
+    def _call(self, node: ast.Call, bound: Mapping[str, CellGroup]) -> Value:
         assert isinstance(node.func, ast.Name)
         over = node.args[0]
         assert isinstance(over, ast.GeneratorExp)
@@ -165,17 +165,19 @@ class Evaluation:
             return settled
         return self._sorted(over, found, both([either([negated(fits), kept]) for fits, kept in truths]))
 
-    def _nothing_fits(self, over: ast.GeneratorExp, bound: Mapping[str, Group]) -> Gaps:
+    def _nothing_fits(self, over: ast.GeneratorExp, bound: Mapping[str, CellGroup]) -> Gaps:
         """Why: where cells were meant that no trial was applied in, those are what was never tested."""
         before, self.ledger.used = self.ledger.used, set()
         self._concerned(over, bound)
         meant = [i for i in sorted(self.ledger.used) if not self.cells[i].applied]
         self.ledger.used = before.union(meant)
-        return frozenset(measuring.untested(Group(frozenset({i})), self.cells) for i in meant) or frozenset(
+        return frozenset(measuring.untested(CellGroup(frozenset({i})), self.cells) for i in meant) or frozenset(
             {_NO_CELL}
         )
 
-    def _sorted(self, over: ast.GeneratorExp, found: list[tuple[Truth, dict[str, Group]]], settled: Truth) -> Truth:
+    def _sorted(
+        self, over: ast.GeneratorExp, found: list[tuple[Truth, dict[str, CellGroup]]], settled: Truth
+    ) -> Truth:
         """An `all` that says one thing of the cells with a factor and another of those without it compares them."""
         if not settled.value or self.filtering or len(over.generators) > 1 or not questions.measured(over.elt):
             return settled
@@ -189,7 +191,7 @@ class Evaluation:
                 pairs.append((sides[True], sides[False]))
         return both([comparing.together(self.ledger, a, b) for a, b in pairs])
 
-    def _sum(self, over: ast.GeneratorExp, found: list[tuple[Truth, dict[str, Group]]]) -> Number:
+    def _sum(self, over: ast.GeneratorExp, found: list[tuple[Truth, dict[str, CellGroup]]]) -> Number:
         total = point(0.0)
         for fits, inner in found:
             number = _number(self._value(over.elt, inner))
@@ -198,7 +200,7 @@ class Evaluation:
             total = combine("+", total, number)
         return total
 
-    def _pool(self, over: ast.GeneratorExp, found: list[tuple[Truth, dict[str, Group]]]) -> Group:
+    def _pool(self, over: ast.GeneratorExp, found: list[tuple[Truth, dict[str, CellGroup]]]) -> CellGroup:
         assert isinstance(over.elt, ast.Name)
         name = over.elt.id
         sure: Cells = frozenset().union(*(inner[name].cells for fits, inner in found if fits.value))
@@ -207,19 +209,19 @@ class Evaluation:
         unsure: Cells = frozenset().union(*(cells for _, cells in maybe))
         if questions.showed(over):
             chosen = "its cells were chosen by what their trials showed, so that their rate is no test of it"
-            return Group(sure, gaps | {Gap(GapKind.UNMEASURED, chosen, sure)}, unsure, chosen=True)
-        return Group(sure, gaps, unsure)
+            return CellGroup(sure, gaps | {Gap(GapKind.UNMEASURED, chosen, sure)}, unsure, chosen=True)
+        return CellGroup(sure, gaps, unsure)
 
     def _bindings(
-        self, over: ast.GeneratorExp, bound: Mapping[str, Group], *, all_tests: bool = False
-    ) -> Iterator[tuple[Truth, dict[str, Group]]]:
+        self, over: ast.GeneratorExp, bound: Mapping[str, CellGroup], *, all_tests: bool = False
+    ) -> Iterator[tuple[Truth, dict[str, CellGroup]]]:
         """Every binding of the generators that is not surely filtered out, with the truth of its filters; with
         `all_tests` also those that are left out only for what trials showed: their tests are of the family too."""
         names = [part.target.id for part in over.generators if isinstance(part.target, ast.Name)]
         filters = [condition for part in over.generators for condition in part.ifs]
         for chosen in itertools.product(range(len(self.cells)), repeat=len(names)):
             self._work(1)
-            inner = {**bound, **{n: Group(frozenset({i})) for n, i in zip(names, chosen, strict=True)}}
+            inner = {**bound, **{n: CellGroup(frozenset({i})) for n, i in zip(names, chosen, strict=True)}}
             outer, self.filtering = self.filtering, True
             fits = both([self.truth(condition, inner) for condition in filters])
             self.filtering = outer
@@ -233,7 +235,7 @@ class Evaluation:
             ):
                 yield fits, inner
 
-    def _concerned(self, over: ast.GeneratorExp, bound: Mapping[str, Group]) -> Cells:
+    def _concerned(self, over: ast.GeneratorExp, bound: Mapping[str, CellGroup]) -> Cells:
         """The cells that a count or a sum goes over, whatever their trials showed. Those that its filters leave out
         for what they showed count too, as none: the answer rests on them."""
         parts = [ast.comprehension(p.target, p.iter, questions.factor_filters(p.ifs), 0) for p in over.generators]
@@ -242,7 +244,7 @@ class Evaluation:
             *(group.cells for _, inner in found for name, group in inner.items() if name not in bound)
         )
 
-    def _compare(self, node: ast.Compare, bound: Mapping[str, Group]) -> Truth:
+    def _compare(self, node: ast.Compare, bound: Mapping[str, CellGroup]) -> Truth:
         left, found = self._value(node.left, bound), []
         for op, other in zip(node.ops, node.comparators, strict=True):
             right = self._value(other, bound)
@@ -257,7 +259,7 @@ class Evaluation:
         if isinstance(left, Truth) and isinstance(right, Truth):
             same = either([both([left, right]), both([negated(left), negated(right)])])
             return same if op == "==" else negated(same)
-        if isinstance(left, Names) or isinstance(right, Names):
+        if isinstance(left, NameCounts) or isinstance(right, NameCounts):
             same = _all_are(left, right)
             return same if op == "==" else negated(same)
         if op in ("==", "!="):
@@ -271,7 +273,7 @@ class Evaluation:
     def _membership(self, left: Value, right: Value) -> Truth:
         if isinstance(right, Listed):
             return either([self._pair("==", left, item) for item in right.items])
-        assert isinstance(right, Names)
+        assert isinstance(right, NameCounts)
         assert isinstance(left, Text)
         if left.names and left.names & right.counts.keys():
             return Truth(True)
@@ -341,8 +343,8 @@ _UNKNOWN = frozenset({measuring.UNKNOWN})
 
 def _all_are(left: Value, right: Value) -> Truth:
     """`c.outcome == "crash"`: every applied trial ended so."""
-    names, text = (left, right) if isinstance(left, Names) else (right, left)
-    assert isinstance(names, Names)
+    names, text = (left, right) if isinstance(left, NameCounts) else (right, left)
+    assert isinstance(names, NameCounts)
     assert isinstance(text, Text)
     if not names.counts:
         return Truth(None, names.gaps) if names.gaps else Truth(False)
@@ -367,7 +369,7 @@ def _part(number: Number, which: str) -> Number:
     return Number(value, value, number.gaps, number.sides, basis, speed=number.speed)
 
 
-def _witness(truths: list[tuple[Truth, Truth]], found: list[tuple[Truth, dict[str, Group]]]) -> Cells:
+def _witness(truths: list[tuple[Truth, Truth]], found: list[tuple[Truth, dict[str, CellGroup]]]) -> Cells:
     """The cells of the first binding that made an `any` true."""
     place = next(i for i, (fits, kept) in enumerate(truths) if fits.value and kept.value)
     return frozenset().union(*(group.cells for group in found[place][1].values()))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from stillruns.judge.cells import contrast
 from stillruns.judge.claims import measuring
 from stillruns.judge.claims.ledger import Ledger
-from stillruns.judge.claims.values import Basis, Group, Number, order
+from stillruns.judge.claims.values import Basis, CellGroup, Number, order
 from stillruns.judge.statistics import exact
 from stillruns.model.observed import ObservedCell
 
@@ -40,7 +40,7 @@ def of_contrast(ledger: Ledger) -> tuple[str, ...]:
 
 
 def _bound(basis: Basis, op: str, threshold: float, cells: Sequence[ObservedCell]) -> str:
-    name = measuring.label(Group(basis.cells), cells)
+    name = measuring.label(CellGroup(basis.cells), cells)
     if not basis.n:
         return ""
     for total in _sizes(basis.n):

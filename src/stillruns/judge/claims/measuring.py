@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from stillruns.judge.claims.expressions import COUNTED, FACTORS, TIMES
 from stillruns.judge.claims.values import (
     Basis,
+    CellGroup,
     Cells,
     Gap,
     GapKind,
-    Group,
-    Names,
+    NameCounts,
     Number,
     Text,
     Value,
@@ -32,7 +32,7 @@ UNKNOWN = "unknown"
 """The name of a phase, a component or a divergence that nothing shows: it may be any."""
 
 
-def field(name: str, group: Group, cells: Sequence[ObservedCell]) -> Value:
+def field(name: str, group: CellGroup, cells: Sequence[ObservedCell]) -> Value:
     """The value of a field of a group; what a pool's cells do not agree on is not known."""
     members = [cells[i] for i in sorted(group.cells)]
     if name in FACTORS:
@@ -51,7 +51,7 @@ def field(name: str, group: Group, cells: Sequence[ObservedCell]) -> Value:
     return _measure(name, members, group, cells)
 
 
-def axis(name: str, group: Group, cells: Sequence[ObservedCell]) -> Value:
+def axis(name: str, group: CellGroup, cells: Sequence[ObservedCell]) -> Value:
     """`c.axes['NAME']`; a cell without that axis has no value there, which equals nothing."""
     found = {c.axes.get(name) for c in (cells[i] for i in group.cells)}
     if len(found) != 1:
@@ -63,7 +63,7 @@ def axis(name: str, group: Group, cells: Sequence[ObservedCell]) -> Value:
     return Text(frozenset({str(value)}), number, value if isinstance(value, bool) else None)
 
 
-def label(group: Group, cells: Sequence[ObservedCell]) -> str:
+def label(group: CellGroup, cells: Sequence[ObservedCell]) -> str:
     """A name for a group in sentences: the cell's id, or what its cells share."""
     members = [cells[i] for i in sorted(group.cells)]
     if len(members) == 1:
@@ -108,10 +108,10 @@ def _failed(trial: ObservedTrial) -> bool:
     return trial.outcome != "ok"
 
 
-def _factor(name: str, members: list[ObservedCell], group: Group) -> Value:
+def _factor(name: str, members: list[ObservedCell], group: CellGroup) -> Value:
     if name == "args":
         shared = set(members[0].args).intersection(*(c.args for c in members)) if members else set()
-        return Names(dict.fromkeys(sorted(shared), 1))
+        return NameCounts(dict.fromkeys(sorted(shared), 1))
     values = {_one(name, c) for c in members}
     if len(values) != 1:
         return Text(None, gaps=frozenset({_open(group, members, f"its cells differ in {name}")}))
@@ -155,7 +155,7 @@ def _numeric(text: str) -> bool:
     return text.lstrip("-").isdigit()
 
 
-def _measure(name: str, members: list[ObservedCell], group: Group, cells: Sequence[ObservedCell]) -> Value:
+def _measure(name: str, members: list[ObservedCell], group: CellGroup, cells: Sequence[ObservedCell]) -> Value:
     side = (group.cells,)
     applied = [t for c in members for t in c.applied]
     gaps = set(group.gaps)
@@ -186,7 +186,7 @@ def _measure(name: str, members: list[ObservedCell], group: Group, cells: Sequen
             if counts.get(UNKNOWN)
             else ()
         )
-        return Names(counts, gone, side, frozenset(missing))
+        return NameCounts(counts, gone, side, frozenset(missing))
     number = {
         "passed": sum(t.passed for t in applied),
         "failed": sum(_failed(t) for t in applied),
@@ -216,7 +216,7 @@ def seconds(name: str, trial: ObservedTrial) -> float | None:
 
 
 def _times(
-    name: str, applied: list[ObservedTrial], gone: frozenset[Gap], group: Group, members: list[ObservedCell]
+    name: str, applied: list[ObservedTrial], gone: frozenset[Gap], group: CellGroup, members: list[ObservedCell]
 ) -> Number:
     """The shortest and the longest: what a time that is always the same must not differ in."""
     known = [seconds(name, t) for t in applied if t.crashed]
@@ -248,12 +248,12 @@ def _names(name: str, applied: list[ObservedTrial], members: list[ObservedCell])
     return dict(sorted(seen.items()))
 
 
-def untested(group: Group, cells: Sequence[ObservedCell]) -> Gap:
+def untested(group: CellGroup, cells: Sequence[ObservedCell]) -> Gap:
     """That no trial of these cells was applied, and why."""
     return _untested([cells[i] for i in sorted(group.cells)], group)
 
 
-def _untested(members: Sequence[ObservedCell], group: Group) -> Gap:
+def _untested(members: Sequence[ObservedCell], group: CellGroup) -> Gap:
     if not members:
         return Gap(GapKind.UNTESTED, "no cell of these runs fits the hypothesis", group.cells)
     whys = Counter(t.why.split(": ", 1)[0] for c in members for t in c.trials if t.why)
@@ -261,7 +261,7 @@ def _untested(members: Sequence[ObservedCell], group: Group) -> Gap:
     return Gap(GapKind.UNTESTED, f"{_some(members)}: no trial was applied{why}", group.cells)
 
 
-def _open(group: Group, members: Sequence[ObservedCell], why: str) -> Gap:
+def _open(group: CellGroup, members: Sequence[ObservedCell], why: str) -> Gap:
     return Gap(GapKind.UNMEASURED, f"{_some(members) or 'no cell'}: {why}", group.cells)
 
 

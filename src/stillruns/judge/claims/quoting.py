@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from stillruns.judge import versions
 from stillruns.judge.claims import measuring
 from stillruns.judge.claims.ledger import Compared, Ledger
-from stillruns.judge.claims.values import Cells, Group
+from stillruns.judge.claims.values import CellGroup, Cells
 from stillruns.judge.statistics import throughput
 from stillruns.model.applied import Answer
 from stillruns.model.claim import CellCounts, QuotedLine
@@ -100,7 +100,7 @@ def _compared(cell: ObservedCell, cells: Sequence[ObservedCell]) -> bool | None:
 
 def side(ledger: Ledger, cells: Cells) -> str:
     """A name for one side of a contrast."""
-    return measuring.label(Group(cells), ledger.cells)
+    return measuring.label(CellGroup(cells), ledger.cells)
 
 
 def scope(cells: Sequence[ObservedCell]) -> str:

@@ -93,7 +93,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class NameCounts:
     """How often each name was seen among applied trials. `hidden` is why there may be names that were not seen."""
 
     counts: dict[str, int]
@@ -103,7 +103,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CellGroup:
     """One cell, or a pool of them. `maybe` are cells that might belong to it too, `gaps` why. `chosen` tells that its
     cells were picked by what their trials showed: their rate is no test of it."""
 
@@ -120,7 +120,7 @@ class Listed:
     items: tuple[Text | Number, ...] = field(default_factory=tuple)
 
 
-Value = Truth | Number | Text | Names | Group | Listed
+Value = Truth | Number | Text | NameCounts | CellGroup | Listed
 
 TRUE, FALSE = Truth(True), Truth(False)
 

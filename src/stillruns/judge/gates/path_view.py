@@ -12,7 +12,7 @@ from stillruns.model.code_object import CodeObjects, CodeTarget, Feature
 from stillruns.model.gate import Gate, GateStatus, Layer
 from stillruns.model.gate_tables import GateTables
 from stillruns.model.kernel_library import KernelLibrary
-from stillruns.model.machine import BackendLibrary, Environment, KernelEvent, KernelLog, Machine, RuntimeInstall
+from stillruns.model.machine import BackendLibrary, Environment, KernelLog, KernelSign, Machine, RuntimeInstall
 from stillruns.model.raw import Cite
 from stillruns.model.target import TargetId, TargetInfo
 
@@ -132,7 +132,7 @@ class PathView:
         doubt = gate.status is GateStatus.BLOCK
         return dataclasses.replace(self.unknown(gate.layer, reason, absent, *gate.evidence), doubt=doubt)
 
-    def events(self, layer: Layer) -> tuple[KernelEvent, ...]:
+    def events(self, layer: Layer) -> tuple[KernelSign, ...]:
         """The kernel log's events of a layer that bear on this card (its address, its PCI id, or no address at
         all)."""
         if not isinstance(self.machine.log, KernelLog):

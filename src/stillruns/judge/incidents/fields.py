@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from stillruns.judge.incidents.group import Group, Index
+from stillruns.judge.incidents.group import Group, LineIndex
 from stillruns.judge.trials.components import own
 from stillruns.judge.trials.modules import parts_of
 from stillruns.model.backend import Backend, Runtime, backend_of_device
 from stillruns.model.card_name import CardName
 from stillruns.model.component import Component
-from stillruns.model.evidence import line_of
 from stillruns.model.expression import Expression
 from stillruns.model.kernel_log import KernelEvent, KernelEventKind
 from stillruns.model.outcome import OutcomeKind
@@ -73,7 +72,7 @@ _NEW_TREE = Expression(r"ggml-cuda[/\\]ggml-cuda\.cu")
 
 
 def backend(
-    server: ServerLog, runner: Runner | None, group: Group, frames: tuple[Frame, ...], index: Index
+    server: ServerLog, runner: Runner | None, group: Group, frames: tuple[Frame, ...], index: LineIndex
 ) -> Backend:
     """From the lines of the death, then its frames, then where the runner's weights are, then the only GPU listed.
 
@@ -215,26 +214,29 @@ def components(
     kernel: Iterable[KernelEvent],
     driver: str,
 ) -> tuple[Component, ...]:
-    """Candidates, most likely first: the deciding pattern's, else the innermost frame's, else the backend's."""
+    """Candidates, most likely first: the deciding pattern's, else the innermost frame's, else the backend's. A
+    pattern names the parts of all backends that print its line; an address in a library is believed on any."""
     found: list[Component] = []
     for event in kernel:
         if event.kind in (KernelEventKind.RAS, KernelEventKind.XID):
             found.append(Component.HARDWARE)
         if event.module:
             found += parts_of(event.module)
+    said = own(top.components, on) if top is not None else ()
     if top is not None and top.rank >= 60:
-        found = [*found, *top.components]
+        found += said
     else:
         found += _frames(frames, on)
         if not found and outcome in (OutcomeKind.CRASH, OutcomeKind.ABORT):
             found += _BY_BACKEND.get(on, ())
-        if not found and top is not None:
-            found += top.components
+        if not found:
+            found += said
     exchangeable = "AMD open-source driver" in driver or "proprietary" in driver
     if exchangeable and (Component.VULKAN_DRIVER in found or outcome is OutcomeKind.OOM):
         # AMDVLK and the closed driver refuse allocations that RADV grants; they are the first to exchange
         found = [Component.VULKAN_DRIVER, *found]
-    return own(found, on)
+    unique = tuple(c for c in dict.fromkeys(found) if c is not Component.UNKNOWN)
+    return unique or (Component.UNKNOWN,)
 
 
 _NO_CODE = ("gpu-no-kernel-image", "gpu-invalid-device-function", "hip-no-binary", "hip-no-code-object")
@@ -293,8 +295,3 @@ def _frames(frames: tuple[Frame, ...], on: Backend) -> list[Component]:
         if name.startswith(("llama_", "common_", "server_", "schema_to_grammar", "json_schema_to_grammar")):
             return [Component.LLAMA_CPP]
     return []
-
-
-def near(event: KernelEvent, first: int, last: int, source: str, lines: int = 300) -> bool:
-    """Whether a kernel line stands close to an incident in the same source."""
-    return event.ref.startswith(f"{source}:") and first - lines <= line_of(event.ref) <= last + lines

@@ -144,7 +144,7 @@ def _succeeded(request: LogRequest) -> bool:
     return bool(request.tokens)
 
 
-class Index:
+class LineIndex:
     """A server's excerpts and requests by line, so that many incidents cost no more than one."""
 
     def __init__(self, server: ServerLog) -> None:

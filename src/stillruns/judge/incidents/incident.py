@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from stillruns.judge.incidents import fallbacks, fields, known_faults, twins, words
-from stillruns.judge.incidents.group import MINOR, Group, Index, groups, runner_of
+from stillruns.judge.incidents.group import MINOR, Group, LineIndex, groups, runner_of
 from stillruns.judge.incidents.kernel_alone import kernel_backend, kernel_only, remarks
 from stillruns.judge.incidents.kernel_lines import leftover, of_group
 from stillruns.judge.incidents.signature import signature, telling
@@ -68,7 +68,7 @@ def judge(
     for server in servers:
         found, survived = groups(server, known.patterns)
         found, survived = fallbacks.quiet(server, found, survived)
-        index = Index(server)
+        index = LineIndex(server)
         for group in found:
             source = _source(group)
             kernel = of_group(group, server, events, source, alone)
@@ -102,7 +102,7 @@ def _survived(server: ServerLog, group: Group, known: Knowledge) -> Note:
 
 
 def _incident(
-    server: ServerLog, group: Group, kernel: tuple[KernelEvent, ...], known: Knowledge, index: Index
+    server: ServerLog, group: Group, kernel: tuple[KernelEvent, ...], known: Knowledge, index: LineIndex
 ) -> Incident:
     runner, request = runner_of(server, group), index.request(group)
     top = _top(group, known.patterns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stillruns.judge.recipe import values
-from stillruns.judge.recipe.ground import FAMILY, Case, Ground, cite_reader, cite_row, cite_searched, cite_source
+from stillruns.judge.recipe.ground import Case, Ground, cite_reader, cite_row, cite_searched, cite_source
 from stillruns.judge.recipe.made import near, verdict
 from stillruns.model.lint import Citation, LintItem, Reading, ValueReading
 from stillruns.model.option_row import OptionRow, Status
@@ -157,8 +157,3 @@ def program(case: Case, ground: Ground) -> LintItem | None:
         return None
     missing = f"not judged against an installed one: {engine.problem.detail}" if engine and engine.problem else ""
     return verdict(case, Reading.READ, evidence, why=missing, reader=evidence[0].source or evidence[0].place)
-
-
-def is_ours(name: str) -> bool:
-    """Whether a program belongs to llama.cpp by its name."""
-    return name.startswith(FAMILY)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from stillruns.model.installed import HelpOption, Installed, SourceRead, StringHit
 from stillruns.model.lint import Citation
-from stillruns.model.option_row import OptionRow, Options, Owner, Reader, ReleaseFlag, Searched
+from stillruns.model.option_row import OptionReader, OptionRow, Options, Owner, ReleaseFlag, Searched
 from stillruns.model.recipe import Command, Item, Recipe
 
 FAMILY = ("llama-", "ggml-")
@@ -132,7 +132,7 @@ class Ground:
         names = {self.program(name) for name in programs}
         return [engine for name, engine in self.installed.items() if name in names and engine.problem is None]
 
-    def readers(self, name: str, kind: str) -> list[Reader]:
+    def readers(self, name: str, kind: str) -> list[OptionReader]:
         """Computed rows of that exact name and kind."""
         return self.options.reading(kind, name)
 
@@ -210,7 +210,7 @@ def cite_row(row: OptionRow) -> Citation:
     return Citation("catalogue", f"catalogue/{row.place}", f"{row.name}: {said}"[:300], row.source)
 
 
-def cite_reader(reader: Reader) -> Citation:
+def cite_reader(reader: OptionReader) -> Citation:
     """A computed row: the line that reads the name."""
     return Citation("source", reader.reader, reader.text, f"catalogue/{reader.place}")
 

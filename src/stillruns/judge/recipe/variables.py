@@ -23,7 +23,7 @@ from stillruns.judge.recipe.ground import (
 from stillruns.judge.recipe.made import known_env, near, same_letters, verdict
 from stillruns.judge.recipe.reach import View, hits, reaches
 from stillruns.model.lint import Citation, LintItem, Reading, ValueReading
-from stillruns.model.option_row import OptionRow, Reader, Semantics, Status
+from stillruns.model.option_row import OptionReader, OptionRow, Semantics, Status
 from stillruns.model.recipe import Item, ItemKind, Recipe, RecipeForm, Scope
 
 INDEXED = re.compile(r"HSA_OVERRIDE_GFX_VERSION_(\d+)\Z")
@@ -311,7 +311,7 @@ def _computed(view: View) -> LintItem | None:
     )
 
 
-def _until(view: View, reader: Reader) -> LintItem:
+def _until(view: View, reader: OptionReader) -> LintItem:
     return verdict(
         view.case,
         Reading.REMOVED,

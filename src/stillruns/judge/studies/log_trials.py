@@ -21,7 +21,7 @@ from stillruns.model.layers import compare
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.server_facts import Timing
 from stillruns.model.server_log import LogRequest, Runner, ServerLog
-from stillruns.model.worklog import ClientRecord, Death, StudyRequest
+from stillruns.model.worklog import ClientRecord, RequestDeath, StudyRequest
 
 UNKNOWN_MODEL = "unknown model"
 
@@ -171,11 +171,11 @@ def _outcome(request: LogRequest, incident: Incident | None) -> tuple[OutcomeKin
     return OutcomeKind.INTERRUPTED, "the log shows no answer and no fault: how it ended is not known"
 
 
-def _death(incident: Incident) -> Death | None:
+def _death(incident: Incident) -> RequestDeath | None:
     line = incident.key_line
     if line is None:
         return None
-    return Death(
+    return RequestDeath(
         ref=line.ref,
         signal=incident.signal,
         phase=incident.phase,

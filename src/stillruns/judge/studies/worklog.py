@@ -16,7 +16,7 @@ from stillruns.model.evidence import Ref
 from stillruns.model.layers import compare
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.server_log import Ending, Layers, LogRequest, Runner, ServerLog
-from stillruns.model.worklog import ClientRecord, ClientRun, Death, Probe, StudyRequest
+from stillruns.model.worklog import ClientRecord, ClientRun, RequestDeath, ServerProbe, StudyRequest
 
 OVERHEAD = 0.25
 """Seconds that a client may measure more (or less) than its server."""
@@ -27,7 +27,11 @@ NO_JOURNAL = "the run has no server log: what was applied, and on which backend,
 
 
 def requests(
-    run: ClientRun, servers: Sequence[ServerLog], journal: bool, deaths: Mapping[Ref, Death], probe: Probe
+    run: ClientRun,
+    servers: Sequence[ServerLog],
+    journal: bool,
+    deaths: Mapping[Ref, RequestDeath],
+    probe: ServerProbe,
 ) -> tuple[StudyRequest, ...]:
     """Every record of the run, judged. `deaths` maps the line of an ending to how it was judged."""
     taken: set[tuple[str, str]] = set()
@@ -97,8 +101,8 @@ def _beside(
     record: ClientRecord,
     server: ServerLog,
     request: LogRequest,
-    deaths: Mapping[Ref, Death],
-    probe: Probe,
+    deaths: Mapping[Ref, RequestDeath],
+    probe: ServerProbe,
 ) -> StudyRequest:
     runner = server.runner(request.runner)
     ending = next(
@@ -172,7 +176,9 @@ def _shown(asked: Layers) -> str:
     return "-1" if asked == "auto" else str(asked)
 
 
-def _outcome(record: ClientRecord, request: LogRequest, ending: Ending | None, death: Death | None) -> OutcomeKind:
+def _outcome(
+    record: ClientRecord, request: LogRequest, ending: Ending | None, death: RequestDeath | None
+) -> OutcomeKind:
     if death is not None:
         return OutcomeKind.ABORT if death.signal == "SIGABRT" else OutcomeKind.CRASH
     if ending is not None:

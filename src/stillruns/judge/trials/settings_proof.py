@@ -143,48 +143,49 @@ def _context(view: TrialView) -> FactorApplied | None:
     return no(asked, got, f"other context: {got} tokens, {asked} were asked", ref)
 
 
+def _printed_as(
+    view: TrialView, name: str, what: str, flags: tuple[str, ...], asked: int, changed: Callable[[int], str]
+) -> FactorApplied:
+    """A number that the server prints; `changed` says why the runtime itself made another of it, or nothing."""
+    seen = _number(view, name)
+    if seen is None:
+        return _unprinted(view, asked, flags, what)
+    got, ref = seen
+    why = changed(got)
+    if got == asked or why:
+        return yes(asked, got, "" if got == asked else why, ref)
+    return no(asked, got, f"other {what}: {got}, {asked} was asked", ref)
+
+
 def _batch(view: TrialView) -> FactorApplied | None:
     asked = view.condition.batch
-    seen = _number(view, "n_batch")
-    if seen is None:
-        return _unprinted(view, asked, ("-b", "--batch-size"), "batch size")
-    got, ref = seen
     context = _number(view, "n_ctx")
-    if got == asked:
-        return yes(asked, got, "", ref)
-    share = None if context is None else context[0] // view.condition.concurrency
-    if context is not None and asked > got and got in (context[0], share, view.condition.context):
-        return yes(asked, got, f"batch {asked} clipped to the context's {got} by the runtime", ref)
-    if asked < _LEAST_BATCH == got:
-        return yes(asked, got, f"batch {asked} raised to {got} by the runtime", ref)
-    return no(asked, got, f"other batch size: {got}, {asked} was asked", ref)
+
+    def changed(got: int) -> str:
+        share = None if context is None else context[0] // view.condition.concurrency
+        if context is not None and asked > got and got in (context[0], share, view.condition.context):
+            return f"batch {asked} clipped to the context's {got} by the runtime"
+        return f"batch {asked} raised to {got} by the runtime" if asked < _LEAST_BATCH == got else ""
+
+    return _printed_as(view, "n_batch", "batch size", ("-b", "--batch-size"), asked, changed)
 
 
 def _ubatch(view: TrialView) -> FactorApplied | None:
     asked = view.condition.ubatch
-    seen = _number(view, "n_ubatch")
-    if seen is None:
-        return _unprinted(view, asked, ("-ub", "--ubatch-size"), "physical batch size")
-    got, ref = seen
     batch = _number(view, "n_batch")
-    if got == asked:
-        return yes(asked, got, "", ref)
-    if batch is not None and asked > batch[0] and got == batch[0]:
-        return yes(asked, got, f"physical batch {asked} clipped to the batch's {got} by the runtime", ref)
-    return no(asked, got, f"other physical batch size: {got}, {asked} was asked", ref)
+
+    def changed(got: int) -> str:
+        clipped = batch is not None and asked > batch[0] and got == batch[0]
+        return f"physical batch {asked} clipped to the batch's {got} by the runtime" if clipped else ""
+
+    return _printed_as(view, "n_ubatch", "physical batch size", ("-ub", "--ubatch-size"), asked, changed)
 
 
 def _threads(view: TrialView) -> FactorApplied | None:
     asked = view.condition.threads
     if asked < 1:
         return None
-    seen = _number(view, "n_threads")
-    if seen is None:
-        return _unprinted(view, asked, ("-t", "--threads"), "number of threads")
-    got, ref = seen
-    if got == asked:
-        return yes(asked, got, "", ref)
-    return no(asked, got, f"other number of threads: {got}, {asked} was asked", ref)
+    return _printed_as(view, "n_threads", "number of threads", ("-t", "--threads"), asked, lambda _: "")
 
 
 def _flash_attention(view: TrialView) -> FactorApplied | None:

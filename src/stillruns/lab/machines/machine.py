@@ -60,7 +60,7 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CheckRequest:
     """What the user named: folders of runtimes, source trees (`name`, path, revision), a model file, and the target
     whose kernel files are read closely (the machine's own cards' are in any case)."""
 
@@ -71,14 +71,14 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Reading:
+class MachineReading:
     """A machine as it was read, and what went wrong in this program on the way."""
 
     machine: Machine
     guard: Guard = field(default_factory=Guard)
 
 
-def read_machine(tree: Tree, commands: Commands, asked: Asked) -> Reading:
+def read_machine(tree: Tree, commands: Commands, asked: CheckRequest) -> MachineReading:
     """Every probe and every parser; nothing is run but the tools that `commands` allows."""
     guard = Guard()
     known = tables()
@@ -135,7 +135,7 @@ def read_machine(tree: Tree, commands: Commands, asked: Asked) -> Reading:
         model=_model(asked.model) if asked.model else "",
         whole=libraries.whole(),
     )
-    return Reading(machine, guard)
+    return MachineReading(machine, guard)
 
 
 def named_runtimes(folders: Sequence[str], tree: Tree) -> tuple[str, ...]:

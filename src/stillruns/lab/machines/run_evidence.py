@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from stillruns.catalogue.load import card_names
 from stillruns.errors import StillrunsError
 from stillruns.judge.incidents.fields import card_target
-from stillruns.lab.runs import host, judging, reading
-from stillruns.model.absence import Absence
+from stillruns.lab.runs import host, judging
 from stillruns.model.backend import Backend, is_software
 from stillruns.model.machine import RunEvidence
-from stillruns.model.server_facts import Offload, ServerFacts
+from stillruns.model.server_facts import SeenDevice
 from stillruns.store.store import Store
-from stillruns.store.view import decode_trial
 
 MOST_RUNS = 5
+_SELFTEST = "selftest"
+"""Runs whose faults were put there on purpose: they say nothing about the machine."""
 
 
 def collect(store: Store) -> tuple[RunEvidence, ...]:
@@ -32,20 +32,16 @@ def collect(store: Store) -> tuple[RunEvidence, ...]:
 
 def _run(store: Store, run: str) -> list[RunEvidence]:
     opening = judging.first_record(store, run)
-    if "spec" not in opening or not of_this_machine(opening):
+    if "spec" not in opening or opening.get("form") == _SELFTEST or not of_this_machine(opening):
         return []
-    result = judging.judge_run(store, run)
-    backends = {plan.id: plan.condition.backend for plan in judging.opening(store, run).plans}
+    start = judging.opening(store, run)
+    judged = judging.Judged(store, run, start.plans, start.spec.backends, start.engines)
+    backends = {plan.id: plan.condition.backend for plan in start.plans}
     counts: dict[tuple[str, str], list[int]] = {}
-    for record in store.records(run=run, kind="trial_ended"):
-        trial = decode_trial(record.body["record"])
-        verdict = next((v for v in result.verdicts if v.trial == trial.trial), None)
-        if verdict is None or not verdict.counts:
-            continue
-        facts = reading.read(store, trial).facts
-        if isinstance(facts, Absence):
-            continue
-        where = _where(backends.get(trial.cell, Backend.UNKNOWN), facts)
+    for verdict in judged.verdicts:
+        if not verdict.counts or verdict.trial not in judged.seen:
+            continue  # a reference that an earlier run measured is that run's evidence
+        where = _where(backends[verdict.cell], judged.devices.get(verdict.trial))
         if where is not None:
             pair = counts.setdefault(where, [0, 0])
             pair[0 if verdict.passed else 1] += 1
@@ -58,17 +54,12 @@ def of_this_machine(opening: Mapping[str, object]) -> bool:
     return not isinstance(told, dict) or told.get("cpu") in (None, "", host.describe()["cpu"])
 
 
-def _where(backend: Backend, facts: ServerFacts) -> tuple[str, str] | None:
+def _where(backend: Backend, device: SeenDevice | None) -> tuple[str, str] | None:
     """(backend, target) of a trial that was applied; None where it shows nothing about a card: no layer was on it, or
     it is none. The target is as the log prints it, or as the card's name tells it (Vulkan prints none), else
     empty."""
     if backend is Backend.CPU:
         return backend.value, "cpu"
-    if isinstance(facts.offload, Offload) and facts.offload.offloaded == 0:
-        return None
-    device = next(
-        (d for d in facts.devices if d.used), next((d for d in facts.devices if d.backend is backend), None)
-    )
     if device is None or is_software(f"{device.description} {device.driver}"):
         return None
     return backend.value, (device.target or card_target(device.description, card_names()) or "").partition(":")[0]

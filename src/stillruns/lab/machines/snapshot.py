@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from stillruns.collect.gathering import Commands
-from stillruns.collect.tree import Entry, Ranges, Tree
+from stillruns.collect.tree import Ranges, Tree, TreeEntry
 from stillruns.errors import UsageError
 from stillruns.formats.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
 from stillruns.model.absence import Absence, AbsenceReason
@@ -63,7 +63,7 @@ class Recording(Tree, Commands):
         self.name, self.live = tree.name, tree.live
         self.answers = Answers()
 
-    def entry(self, path: str) -> Entry | Absence:
+    def entry(self, path: str) -> TreeEntry | Absence:
         """See `Tree`."""
         found = self.tree.entry(path)
         self.answers.entries[path] = _plain(found)
@@ -125,10 +125,10 @@ class Packed(Tree, Commands):
         """`answers` as they were loaded; `runtimes` are the folders that were named when it was made."""
         self.name, self.live, self.answers, self.runtimes = name, False, answers, runtimes
 
-    def entry(self, path: str) -> Entry | Absence:
+    def entry(self, path: str) -> TreeEntry | Absence:
         """See `Tree`."""
         found = _given(self.answers.entries, path)
-        return found if isinstance(found, Absence) else msgspec.convert(found, Entry)
+        return found if isinstance(found, Absence) else msgspec.convert(found, TreeEntry)
 
     def read(self, path: str, limit: int) -> bytes | Absence:
         """See `Tree`."""
@@ -167,7 +167,7 @@ class Packed(Tree, Commands):
         return RawCommand(argv, found["status"], blobs[found["stdout"]], blobs[found["stderr"]], absence)
 
 
-def _plain(found: Entry | Absence) -> dict[str, Any]:
+def _plain(found: TreeEntry | Absence) -> dict[str, Any]:
     if isinstance(found, Absence):
         return {"absence": {"reason": found.reason.value, "detail": found.detail, "hint": found.hint}}
     return asdict(found)
@@ -246,7 +246,7 @@ def _answers(path: Path, document: dict[str, Any], blobs: dict[str, bytes]) -> A
         for kind in ("entries", "reads", "names", "ranges", "commands"):
             parts[kind] = msgspec.convert(document[kind], dict[str, dict[str, Any]])
         for found in parts["entries"].values():
-            _check(found, Entry)
+            _check(found, TreeEntry)
         for found in parts["names"].values():
             _check(found, _Names)
         for found in parts["reads"].values():

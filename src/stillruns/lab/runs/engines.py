@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stillruns.act.runtimes import adapters, digests, openai
-from stillruns.act.runtimes.adapter import Found
+from stillruns.act.runtimes.adapter import FoundRuntime
 from stillruns.collect import host_cpu as cpu_files
 from stillruns.errors import EnvironmentLacks
 from stillruns.judge.gates import host_cpu as cpu_judge
@@ -58,14 +58,14 @@ def question(backend: BackendSpec, store: Store, environ: Mapping[str, str]) -> 
     return Questioned(dataclasses.replace(backend, device=device), engine, tuple(evidence), tuple(notes))
 
 
-def _must_start(found: Found, outputs: Sequence[Finished]) -> None:
+def _must_start(found: FoundRuntime, outputs: Sequence[Finished]) -> None:
     """A program that the dynamic loader refuses whatever it is asked can run no trial: no result of a condition."""
     why = [engine_text.refusal(finished.stderr) if finished.status == 127 else "" for finished in outputs]
     if why and all(why):
         raise EnvironmentLacks(f"{found.binary} does not start: {why[0]}")
 
 
-def _engine(found: Found, outputs: Sequence[Finished], store: Store) -> Engine:
+def _engine(found: FoundRuntime, outputs: Sequence[Finished], store: Store) -> Engine:
     text = engine_text.read(*(finished.stdout + b"\n" + finished.stderr for finished in outputs))
     try:
         sha256, libraries = digests.identity(Path(found.binary), dict(found.env), store.cache_dir("digests"))

@@ -7,14 +7,13 @@ evaluated: on the decode path it has to be one.
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stillruns.lab.runs import reading
 from stillruns.model.divergence import Path
 from stillruns.model.exchange import Answered, Exchange, TokenProb
 from stillruns.model.server_facts import ServerFacts
-from stillruns.model.trial import TrialRecord
 from stillruns.store.store import Store
 
 
@@ -43,15 +42,15 @@ def told(store: Store, read: reading.Reading) -> tuple[tuple[Chain, ...], tuple[
     first and again at the end; None for the latter where it was not asked again, or either has none."""
     record = read.record
     timings = read.facts.timings if isinstance(read.facts, ServerFacts) else ()
-    exchanges = record.exchanges
+    bodies, exchanges = reading.Bodies(store, record), record.exchanges
     shown = _evaluated([t.prompt_tokens for t in timings], len(exchanges), record.unkept)
     last = None
-    if _asked_again(store, record):
-        last = _position(store, record, exchanges[-1], None)
+    if _asked_again(bodies, exchanges):
+        last = _position(bodies, exchanges[-1], None)
         exchanges, shown = exchanges[:-1], shown[:-1]
     found: list[list[_Position]] = []
     for exchange, evaluated in zip(exchanges, shown, strict=True):
-        position = _position(store, record, exchange, evaluated)
+        position = _position(bodies, exchange, evaluated)
         if position is None:
             break
         if found and _goes_on(found[-1][-1], position):
@@ -62,12 +61,11 @@ def told(store: Store, read: reading.Reading) -> tuple[tuple[Chain, ...], tuple[
     return tuple(_chain(part) for part in found), again
 
 
-def _asked_again(store: Store, record: TrialRecord) -> bool:
-    exchanges = record.exchanges
+def _asked_again(bodies: reading.Bodies, exchanges: Sequence[Exchange]) -> bool:
     if len(exchanges) < 2:
         return False
-    first = _request(store, record, exchanges[0])
-    return bool(first) and first == _request(store, record, exchanges[-1])
+    first = bodies.request(exchanges[0])
+    return bool(first) and first == bodies.request(exchanges[-1])
 
 
 def _evaluated(timings: list[int | None], kept: int, unkept: int) -> list[int | None]:
@@ -93,11 +91,11 @@ def _chain(part: list[_Position]) -> Chain:
     )
 
 
-def _position(store: Store, record: TrialRecord, exchange: Exchange, evaluated: int | None) -> _Position | None:
-    told = reading.exchanged(store, record, exchange)
+def _position(bodies: reading.Bodies, exchange: Exchange, evaluated: int | None) -> _Position | None:
+    told = bodies.answer(exchange)
     if not isinstance(told, Answered) or not told.probs:
         return None
-    asked = _request(store, record, exchange)
+    asked = bodies.request(exchange)
     prompt = asked.get("prompt")
     length = len(prompt) if isinstance(prompt, list) else 1
     path = Path.DECODE if asked.get("cache_prompt") is True else Path.PROMPT
@@ -108,14 +106,3 @@ def _next(asked: dict[str, object]) -> int | None:
     bias = asked.get("logit_bias")
     first = bias[0] if isinstance(bias, list) and bias else None
     return first[0] if isinstance(first, list) and first and isinstance(first[0], int) else None
-
-
-def _request(store: Store, record: TrialRecord, exchange: Exchange) -> dict[str, object]:
-    """The request stands before its response in a trial's evidence."""
-    before = None
-    for evidence in record.evidence:
-        if evidence.id == exchange.evidence and before is not None:
-            asked = json.loads(store.read_blob(before))
-            return asked if isinstance(asked, dict) else {}
-        before = evidence.sha256 if evidence.kind == "request" else None
-    return {}

@@ -29,6 +29,7 @@ from stillruns.model.observed import ObservedCell
 from stillruns.model.outcome import Outcome, OutcomeKind
 from stillruns.model.phase import Phase
 from stillruns.model.run_result import RunResult, RunWarning
+from stillruns.model.server_facts import SeenDevice
 from stillruns.model.spec import BackendSpec, Spec
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
@@ -53,6 +54,8 @@ class Judged:
     twin: str = ""
     checked: dict[str, distributions.Checked] = field(default_factory=dict)
     met: dict[str, observing.Met] = field(default_factory=dict)
+    devices: dict[str, SeenDevice] = field(default_factory=dict)
+    """The device that a trial's layers were on, by trial; none for one whose log shows none."""
     only: str = ""
     """A trial's id: then no other is judged but the references. Judging reads each trial's whole log."""
     answers: dict[str, Answered] = field(default_factory=dict)
@@ -144,6 +147,9 @@ class Judged:
         )
         judged = dataclasses.replace(judged, cell=cell)
         self.met[record.trial] = observing.met(self.store, record)
+        device = observing.computed_on(read.facts, plan.condition.backend)
+        if device is not None:
+            self.devices[record.trial] = device
         if plan.is_reference and isinstance(read.answered, Answered) and judged.passed:
             self.answers[plan.id] = read.answered
         return judged

@@ -72,21 +72,35 @@ def resolve(name: str, store: Store) -> ModelFile:
     cache = store.cache_dir("digests")
     try:
         head = _whole(path)
-        split = gguf_split.of(head) if head else None
-        if head is not None and split is not None:
+        if isinstance(head, FormatError):
+            _alone(path, head)
+        split = gguf_split.of(head) if isinstance(head, gguf.Gguf) else None
+        if isinstance(head, gguf.Gguf) and split is not None:
             return _joined(name, path, head, split, cache)
         return ModelFile(
             name,
             str(path.resolve()),
             digest_file(path, cache),
             path.stat().st_size,
-            (head.architecture or "") if head else "",
-            _quantisation([head]) if head else "",
+            (head.architecture or "") if isinstance(head, gguf.Gguf) else "",
+            _quantisation([head]) if isinstance(head, gguf.Gguf) else "",
         )
     except PermissionError as error:
         raise EnvironmentLacks(
             f"the model {error.filename or path} is not readable; run as a user who may read it"
         ) from error
+
+
+def _alone(path: Path, error: FormatError) -> None:
+    """A head that we cannot read does not say whether there are other parts; the name may, and then one part's digest
+    would stand for all of them."""
+    count = gguf_split.named(path.name)
+    if count is not None:
+        raise SpecError(
+            f"the model {path} is one of {count} parts by its name, and its head cannot be read ({error}), so which "
+            "files belong to it is unknown; copy or download it again, or join the parts into one file with "
+            "llama-gguf-split --merge"
+        )
 
 
 def _joined(name: str, path: Path, head: gguf.Gguf, split: gguf_split.Split, cache: Path) -> ModelFile:
@@ -151,17 +165,17 @@ def _listed(numbers: Sequence[int]) -> str:
 
 def _heads(path: Path, files: Sequence[Path]) -> list[gguf.Gguf | None]:
     """The heads of the further parts, each in its place; None for one that only the server may be able to read."""
-    heads = []
+    heads: list[gguf.Gguf | None] = []
     for index, file in enumerate(files, 1):
         head = _whole(file)
-        if head is not None and gguf_split.index(head) != index:
+        if isinstance(head, gguf.Gguf) and gguf_split.index(head) != index:
             says = gguf_split.index(head)
             instead = "no part of a split model" if says is None else f"part {says + 1}"
             raise SpecError(
                 f"{file} should be part {index + 1} of the model {path} and says that it is {instead}; copy or "
                 "download it again"
             )
-        heads.append(head)
+        heads.append(head if isinstance(head, gguf.Gguf) else None)
     return heads
 
 
@@ -173,10 +187,10 @@ def _quantisation(heads: Iterable[gguf.Gguf]) -> str:
     return bytes_of.most_common(1)[0][0] if bytes_of else ""
 
 
-def _whole(path: Path) -> gguf.Gguf | None:
+def _whole(path: Path) -> gguf.Gguf | FormatError:
     """Every cell would fail in load with a model that is none, or that ends early, and none of them by its fault.
 
-    Other damage is left to the server: it may read what we cannot.
+    Other damage is left to the server, which may read what we cannot: what it is, is returned.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -189,7 +203,7 @@ def _whole(path: Path) -> gguf.Gguf | None:
             head = gguf.read(read_at, size)
         except FormatError as error:
             if error.offset != 0:
-                return None
+                return error
             raise SpecError(f"the model {path} is no GGUF file: {error}; give one that llama.cpp can load") from error
     if head.missing:
         raise SpecError(

@@ -18,6 +18,7 @@ from stillruns.model.cell_plan import CellPlan
 from stillruns.model.condition import Condition
 from stillruns.model.engine import Engine
 from stillruns.model.observed import Circumstances, ObservedCell, ObservedTrial
+from stillruns.model.server_facts import Offload, SeenDevice, ServerFacts
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
 from stillruns.normalise import system_info
@@ -68,6 +69,15 @@ def met(store: Store, record: TrialRecord) -> Met:
         heard.seconds(record),
         record.sighting.ended_at if record.argv else None,
     )
+
+
+def computed_on(facts: ServerFacts | Absence, backend: Backend) -> SeenDevice | None:
+    """The device that layers were on: the one that the log says was used, else the first of the backend; None where
+    no layer was on one."""
+    if isinstance(facts, Absence) or (isinstance(facts.offload, Offload) and facts.offload.offloaded == 0):
+        return None
+    used = next((d for d in facts.devices if d.used), None)
+    return used or next((d for d in facts.devices if d.backend is backend), None)
 
 
 def cells(

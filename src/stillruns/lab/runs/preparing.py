@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from stillruns.errors import EnvironmentLacks
 from stillruns.judge.cells import experiment
 from stillruns.lab.runs import engines, observing
@@ -79,7 +81,7 @@ def prepare(spec: Spec, store: Store, progress: Progress, environ: Mapping[str, 
     model = resolve(spec.model, store) if needs_model else None
     models = {str(n): resolve(str(n), store) for n in spec.axes.get("model", ())} if needs_model else {}
     shaders = store.cache_dir("shaders")
-    ready = dataclasses.replace(
+    ready = msgspec.structs.replace(
         spec,
         model=model.path if model else spec.model,
         backends=tuple(_with_shaders(backend, shaders) for backend in usable),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -50,8 +52,9 @@ def read(store: Store, record: TrialRecord) -> Reading:
     log = log_of(record)
     data = store.read_blob(log.sha256) if log is not None else b""
     facts = _guarded(lambda: _facts(data, log, record), "the server's log", faults)
-    answered = _guarded(lambda: _answer(store, record), "the answer", faults)
-    others = _guarded(lambda: _others(store, record), "the other answers", faults)
+    bodies = Bodies(store, record)
+    answered = _guarded(lambda: _answer(bodies, record), "the answer", faults)
+    others = _guarded(lambda: _others(bodies, record), "the other answers", faults)
     every = () if isinstance(others, Absence) else others
     return Reading(record, facts, answered, tuple(faults), every, data)
 
@@ -74,22 +77,39 @@ def _facts(data: bytes, log: Evidence | None, record: TrialRecord) -> ServerFact
     return replace(facts, troubles=recent) if before else facts
 
 
-def _answer(store: Store, record: TrialRecord) -> Answered | Absence:
+class Bodies:
+    """What was sent and what came back in the exchanges of one trial. A request stands before its response in the
+    trial's evidence."""
+
+    def __init__(self, store: Store, record: TrialRecord) -> None:
+        self._store = store
+        self._responses = {evidence.id: evidence.sha256 for evidence in record.evidence}
+        self._requests = {
+            after.id: before.sha256 for before, after in pairwise(record.evidence) if before.kind == "request"
+        }
+
+    def answer(self, exchange: Exchange) -> Answered | Absence:
+        """What was answered."""
+        body = self._responses.get(exchange.evidence or "")
+        if body is None:
+            return Absence(AbsenceReason.NOT_COLLECTED, exchange.error or "no answer came")
+        return answer.read(exchange.status, self._store.read_blob(body))
+
+    def request(self, exchange: Exchange) -> dict[str, object]:
+        """What was asked; empty where it was not kept."""
+        body = self._requests.get(exchange.evidence or "")
+        asked = json.loads(self._store.read_blob(body)) if body is not None else None
+        return asked if isinstance(asked, dict) else {}
+
+
+def _answer(bodies: Bodies, record: TrialRecord) -> Answered | Absence:
     if record.exchange is None:
         return Absence(AbsenceReason.NOT_COLLECTED, "no request was sent")
-    return exchanged(store, record, record.exchange)
+    return bodies.answer(record.exchange)
 
 
-def exchanged(store: Store, record: TrialRecord, exchange: Exchange) -> Answered | Absence:
-    """What one of a trial's requests was answered."""
-    body = next((e for e in record.evidence if e.id == exchange.evidence), None)
-    if body is None:
-        return Absence(AbsenceReason.NOT_COLLECTED, exchange.error or "no answer came")
-    return answer.read(exchange.status, store.read_blob(body.sha256))
-
-
-def _others(store: Store, record: TrialRecord) -> tuple[tuple[Exchange, Answered], ...]:
-    every = ((exchange, exchanged(store, record, exchange)) for exchange in record.more)
+def _others(bodies: Bodies, record: TrialRecord) -> tuple[tuple[Exchange, Answered], ...]:
+    every = ((exchange, bodies.answer(exchange)) for exchange in record.more)
     return tuple((exchange, found) for exchange, found in every if isinstance(found, Answered))
 
 

@@ -14,7 +14,7 @@ from stillruns.lab.specs import toml_file
 from stillruns.model.spec import HypothesisSpec
 
 
-class Entry(msgspec.Struct, forbid_unknown_fields=True):
+class HypothesisTable(msgspec.Struct, forbid_unknown_fields=True):
     """A `[[hypothesis]]` table: four texts, or `use` alone."""
 
     id: str = ""
@@ -24,7 +24,7 @@ class Entry(msgspec.Struct, forbid_unknown_fields=True):
     use: str = ""
 
 
-def check(entries: Sequence[Entry], place: str) -> tuple[HypothesisSpec, ...]:
+def check(entries: Sequence[HypothesisTable], place: str) -> tuple[HypothesisSpec, ...]:
     """The hypotheses of a document. Raises SpecError for one that is incomplete, not of the language, or there
     twice."""
     found: list[HypothesisSpec] = []
@@ -41,7 +41,7 @@ def load(path: Path) -> tuple[HypothesisSpec, ...]:
     """The `[[hypothesis]]` tables of a file: of their own, or of a spec. Raises SpecError."""
     raw = toml_file.tables(toml_file.text(path, "the hypotheses in"), path)
     try:
-        entries = msgspec.convert(raw.get("hypothesis", []), list[Entry])
+        entries = msgspec.convert(raw.get("hypothesis", []), list[HypothesisTable])
     except msgspec.ValidationError as error:
         raise SpecError(f"{path}: hypothesis: {error}") from error
     if not entries:
@@ -58,7 +58,7 @@ def library(names: Sequence[str] = ()) -> tuple[HypothesisSpec, ...]:
     return tuple(known[name] for name in names) if names else tuple(known.values())
 
 
-def _one(entry: Entry, place: str) -> HypothesisSpec:
+def _one(entry: HypothesisTable, place: str) -> HypothesisSpec:
     own = (entry.id, entry.text, entry.predicts, entry.refuted_if)
     if entry.use:
         if any(own):

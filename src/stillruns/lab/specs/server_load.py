@@ -6,10 +6,7 @@ from pathlib import Path
 
 from stillruns.errors import SpecError
 from stillruns.model.backend import Runtime
-from stillruns.model.spec import Spec
-
-POSITIONS = 32
-"""`check_positions` where none are given."""
+from stillruns.model.spec import CHECK_POSITIONS, Spec
 
 LIMITS = {
     "epochs": (1, 1_000_000),
@@ -40,7 +37,7 @@ def check_load(spec: Spec, path: Path) -> None:
             f"{path}: experiment.prompt_tokens ({spec.prompt_tokens}) and predict ({spec.predict}) are more than "
             f"context ({spec.context})"
         )
-    if (spec.check_texts or spec.check_positions != POSITIONS) and not spec.check:
+    if (spec.check_texts or spec.check_positions != CHECK_POSITIONS) and not spec.check:
         raise SpecError(f"{path}: check_texts and check_positions need check = true")
     if any(not text.strip() for text in spec.check_texts):
         raise SpecError(f"{path}: check_texts has an empty text")

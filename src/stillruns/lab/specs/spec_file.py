@@ -5,7 +5,6 @@ The file's fields are those of DESIGN, section 4 (`run` spec), and docs/spec.md.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,14 @@ import msgspec
 from stillruns.errors import SpecError
 from stillruns.lab.specs import hypothesis_file, toml_file
 from stillruns.lab.specs.home import expanded
-from stillruns.lab.specs.hypothesis_file import Entry
-from stillruns.lab.specs.server_load import POSITIONS, check_load
+from stillruns.lab.specs.hypothesis_file import HypothesisTable
+from stillruns.lab.specs.server_load import check_load
 from stillruns.lab.specs.stop_table import FUTILITY as FUTILITY
 from stillruns.lab.specs.stop_table import StopTable, stop_rule
 from stillruns.lab.specs.taken import refuse_taken
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.condition import Layers
-from stillruns.model.spec import AxisValue, BackendSpec, Spec, Timeouts
+from stillruns.model.spec import AxisValue, BackendSpec, Settings, Spec, Timeouts
 from stillruns.store.ids import spec_digest
 
 DEFAULT_PROMPT = "List three facts about the sea."
@@ -30,41 +29,17 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
-_TAKEN = """
-    seed predict context batch ubatch threads flash_attention reference order_seed warm cover epochs duration
-    concurrency prompt_tokens check check_positions
-    """.split()
-"""Fields of [experiment] that are taken as they are."""
-
-
 class _Table(msgspec.Struct, forbid_unknown_fields=True):
     """Tables refuse unknown keys: a misspelt field must not be a silent default."""
 
 
-class _Experiment(_Table):
+class _Experiment(Settings, frozen=True, forbid_unknown_fields=True, kw_only=True):
     name: str
     model: str
     question: str = ""
     prompt: str | None = None
     prompt_file: str | None = None
-    seed: int = 1
-    predict: int = 32
-    context: int = 2048
-    batch: int = 512
-    ubatch: int = 512
-    threads: int = 1
-    flash_attention: str = "off"
-    reference: str = "cpu"
-    order_seed: int = 0
-    warm: bool = True
-    cover: str = "auto"
-    epochs: int = 1
-    duration: float = 0.0
-    concurrency: int = 1
-    prompt_tokens: int = 0
-    check: bool = False
-    check_positions: int = POSITIONS
-    check_texts: list[str] = []
+    check_texts: tuple[str, ...] = ()
     twin: str = ""
 
 
@@ -95,7 +70,7 @@ class _Document(_Table):
     matrix: dict[str, Any] = {}
     stop: StopTable = msgspec.field(default_factory=StopTable)
     timeouts: _Timeouts = msgspec.field(default_factory=_Timeouts)
-    hypothesis: list[Entry] = []
+    hypothesis: list[HypothesisTable] = []
 
 
 def load(path: Path) -> Spec:
@@ -124,10 +99,10 @@ def parse(text: str, path: Path) -> Spec:
         stop=stop_rule(document.stop, path),
         timeouts=Timeouts(**msgspec.structs.asdict(document.timeouts)),
         hypotheses=hypothesis_file.check(document.hypothesis, str(path)),
-        check_texts=tuple(document.experiment.check_texts),
+        check_texts=document.experiment.check_texts,
         twin=_model(document.experiment.twin, path) if document.experiment.twin else "",
         path=str(path),
-        **{name: getattr(document.experiment, name) for name in _TAKEN},
+        **{name: getattr(document.experiment, name) for name in Settings.__struct_fields__},
     )
     _check(spec, path)
     return freeze(spec)
@@ -135,7 +110,7 @@ def parse(text: str, path: Path) -> Spec:
 
 def freeze(spec: Spec) -> Spec:
     """The spec with the digest of its canonical form, which leaves out the path that it was read from."""
-    return dataclasses.replace(spec, sha256=spec_digest(msgspec.to_builtins(spec)))
+    return msgspec.structs.replace(spec, sha256=spec_digest(msgspec.to_builtins(spec)))
 
 
 def _readable(message: str) -> str:

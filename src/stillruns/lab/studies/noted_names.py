@@ -11,7 +11,7 @@ from stillruns.model.lint import Reading
 from stillruns.model.recipe import RecipeForm
 from stillruns.model.worklog import Noted, Unread
 from stillruns.normalise.recipe import reading
-from stillruns.normalise.recipe.draft import Names
+from stillruns.normalise.recipe.draft import KnownNames
 
 SERVER = "ollama"
 """The program whose worklogs are imported."""
@@ -26,7 +26,7 @@ def unread(noted: Iterable[Noted]) -> tuple[Unread, ...]:
     if not names:
         return ()
     text = " ".join(f"{name}=1" for name in names) + f" {SERVER} serve\n"
-    recipe = reading.read("noted", text, Names(frozenset({SERVER}), frozenset(), {}), RecipeForm.SHELL)
+    recipe = reading.read("noted", text, KnownNames(frozenset({SERVER}), frozenset(), {}), RecipeForm.SHELL)
     ground = Ground(options=options(), installed={}, sources={})
     (result,) = lint.lint([recipe], ground, ())
     return tuple(

@@ -33,7 +33,7 @@ class StudyLog:
     timings: tuple[Timing, ...] = ()
 
 
-def found(data: bytes, source: str) -> streams.Found:
+def found(data: bytes, source: str) -> streams.SourceLogs:
     """The servers and the kernel's lines of a log; `source` is the evidence id that refs name."""
     count = iter(range(10_000))
     catalogue = streams.Catalogue({r: load.grammar(r) for r in streams.RUNTIMES}, load.patterns())

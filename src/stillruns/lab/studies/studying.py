@@ -22,7 +22,7 @@ from stillruns.model.phase import Phase
 from stillruns.model.server_log import Ending, Runner, ServerLog
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
-from stillruns.model.worklog import ClientRun, Death, Noted, Probe, Study, StudyRequest
+from stillruns.model.worklog import ClientRun, Noted, RequestDeath, ServerProbe, Study, StudyRequest
 from stillruns.normalise import worklog as files
 from stillruns.normalise.logs.slog import local_seconds
 from stillruns.store.store import Store
@@ -212,7 +212,7 @@ class _Folder:
         if self.alone:
             return study_logs.trials(self.name, self.bytes(LOG), self.files[LOG][0])
         client = self.client()
-        probe = Probe()
+        probe = ServerProbe()
         if self.has(worklog_form.PROBE):
             probe = files.probe(self.bytes(worklog_form.PROBE), self.files[worklog_form.PROBE][0])
         journal = self.has(worklog_form.JOURNAL)
@@ -235,10 +235,10 @@ class _Folder:
         return found
 
 
-def _deaths(servers: tuple[ServerLog, ...]) -> dict[Ref, Death]:
+def _deaths(servers: tuple[ServerLog, ...]) -> dict[Ref, RequestDeath]:
     """Every death that is one of its own, by its line, as the incident that `stillruns autopsy` makes of it."""
     incidents, _ = incident.judge(servers, (), autopsy.knowledge(servers))
-    found: dict[Ref, Death] = {}
+    found: dict[Ref, RequestDeath] = {}
     for server in servers:
         for ending in server.endings:
             if ending.secondary or ending.kind not in DEATHS:
@@ -246,7 +246,7 @@ def _deaths(servers: tuple[ServerLog, ...]) -> dict[Ref, Death]:
             judged = next((i for i in incidents if i.server == server.id and i.request == ending.request), None)
             if judged is not None:
                 runner = server.runner(ending.runner)
-                found[ending.ref] = Death(
+                found[ending.ref] = RequestDeath(
                     ref=ending.ref,
                     signal=judged.signal,
                     phase=judged.phase,

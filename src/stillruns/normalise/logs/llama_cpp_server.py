@@ -19,6 +19,7 @@ from stillruns.normalise.logs.deaths import Deaths, Where
 from stillruns.normalise.logs.llama_cpp_life import Life
 from stillruns.normalise.logs.llama_cpp_state import State
 from stillruns.normalise.logs.matcher import pattern_table, rule_table
+from stillruns.normalise.logs.seam import AFTER
 from stillruns.normalise.logs.starts import Starts
 
 _COMMAND = Expression(
@@ -31,8 +32,6 @@ _HINT = Expression(r"llama-[scbr]|/main |/server |\.llamafile")
 _LAYERS = Expression(r" (?:-ngl|--gpu-layers|--n-gpu-layers)[ =](?P<layers>-?\d{1,6}|all|auto)\b")
 _USER_LAYERS = Expression(r"n_gpu_layers already set by user to (?P<layers>-?\d{1,6})\b")
 _PASSED_LAYERS = Expression(r"--n-gpu-layers (?P<layers>\d{1,6}) was passed but no ")
-AFTER = 5
-"""So many lines after a line of trouble are kept: they say where it was."""
 FRAME = 12
 """A notice that stands in a frame of one character has fewer lines."""
 _BENCH_HEAD = Expression(r"^\| model\s{1,80}\|.*\|\s{0,40}t/s \|$")

@@ -17,6 +17,7 @@ from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Buffer, Event, Offload, Timing, Trouble
 from stillruns.normalise.logs.llama_cpp_devices import LISTING, SeenDevices
 from stillruns.normalise.logs.llama_cpp_load import Load, Phases
+from stillruns.normalise.logs.matcher import trouble
 from stillruns.normalise.system_info import features
 
 NOTE_PROMPT_OR_DECODE = (
@@ -144,19 +145,7 @@ class State:
         if len(self.troubles) >= _MAX_TROUBLES:
             self.troubles_left_out += 1
             return
-        device = match.groupdict().get("device")
-        self.troubles.append(
-            Trouble(
-                pattern=pattern.id,
-                outcome=pattern.outcome,
-                components=pattern.components,
-                rank=pattern.rank,
-                ref=ref,
-                text=text,
-                phase=pattern.place(self.phase()),
-                device=device,
-            )
-        )
+        self.troubles.append(trouble(pattern, match, ref, text, self.phase()))
 
     def stamp_trouble(self, ref: Ref, at: str) -> None:
         """The time of the envelope of the line that was just read."""

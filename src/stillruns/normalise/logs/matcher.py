@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Generic, Protocol, TypeVar
 
+from stillruns.model.evidence import Ref
 from stillruns.model.pattern import CrashPattern, GrammarRule
+from stillruns.model.phase import Phase
+from stillruns.model.server_facts import Trouble
 
 
 class _Entry(Protocol):
@@ -143,3 +146,18 @@ def best_pattern(
         if not pattern.harmless_when or not re.search(pattern.harmless_when, text):
             return pattern, match
     return None
+
+
+def trouble(pattern: CrashPattern, match: re.Match[str], ref: Ref, text: str, phase: Phase, at: str = "") -> Trouble:
+    """A line that a pattern explains; `phase` is what the lines before it told, `at` the time of the line."""
+    return Trouble(
+        pattern=pattern.id,
+        outcome=pattern.outcome,
+        components=pattern.components,
+        rank=pattern.rank,
+        ref=ref,
+        text=text,
+        phase=pattern.place(phase),
+        device=match.groupdict().get("device"),
+        at=at,
+    )

@@ -19,23 +19,23 @@ What such a log can and cannot decide:
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from stillruns.model.backend import Runtime
 from stillruns.model.evidence import line_ref
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.phase import Phase
-from stillruns.model.server_facts import Event, Trouble
+from stillruns.model.server_facts import Event
 from stillruns.model.server_log import LogLine, ServerLog
 from stillruns.normalise.logs import ollama_events, slog
-from stillruns.normalise.logs.matcher import best_pattern, pattern_table, rule_table
+from stillruns.normalise.logs.matcher import best_pattern, pattern_table, rule_table, trouble
 from stillruns.normalise.logs.ollama_dump import DUMP_LINES, dump_line
 from stillruns.normalise.logs.ollama_noun import server_log
 from stillruns.normalise.logs.ollama_state import OllamaState
 from stillruns.normalise.logs.prefix import strip
 from stillruns.normalise.logs.reader import visible
+from stillruns.normalise.logs.seam import AFTER
 from stillruns.normalise.logs.starts import Starts
-
-AFTER = 5
-"""So many lines after a line of trouble are kept: they say where it was."""
 
 
 def _own(rules: tuple[GrammarRule, ...]) -> list[GrammarRule]:
@@ -161,20 +161,9 @@ class Reader:
         pattern, match = found
         state = self._state
         self._after = AFTER
-        probe = state.child is None and state.probing > 0
-        state.trouble(
-            Trouble(
-                pattern=pattern.id,
-                outcome=pattern.outcome,
-                components=pattern.components,
-                rank=pattern.rank,
-                ref=ref,
-                text=visible(text),
-                phase=Phase.DISCOVER if probe else pattern.place(state.phase()),
-                device=match.groupdict().get("device"),
-                at=state.deaths.stamp or state.at,
-            )
-        )
+        probing = state.child is None and state.probing > 0
+        found_one = trouble(pattern, match, ref, visible(text), state.phase(), state.deaths.stamp or state.at)
+        state.trouble(replace(found_one, phase=Phase.DISCOVER) if probing else found_one)
 
     def _restart(self) -> None:
         self._finish()

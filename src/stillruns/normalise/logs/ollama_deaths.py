@@ -22,7 +22,7 @@ FRAME_WINDOW = 300
 
 
 @dataclass
-class Death:
+class OllamaDeath:
     """An ending being gathered. `after` is the first time that the server printed afterwards."""
 
     kind: str
@@ -70,17 +70,17 @@ class Death:
 
 
 @dataclass
-class Deaths:
+class OllamaDeaths:
     """All endings of one server."""
 
-    all: list[Death] = field(default_factory=list)
+    all: list[OllamaDeath] = field(default_factory=list)
     dump: Dump | None = None
     dropped: int = 0
     stamp: str = ""
     """The envelope's time of the line that is read."""
-    _first: dict[str, Death] = field(default_factory=dict)
-    _dumping: Death | None = None
-    _open: Death | None = None
+    _first: dict[str, OllamaDeath] = field(default_factory=dict)
+    _dumping: OllamaDeath | None = None
+    _open: OllamaDeath | None = None
     _latest: Load | None = None
     _window: int = 0
 
@@ -118,7 +118,7 @@ class Deaths:
             return False
         when = self.stamp or at
         death = self._add(
-            Death(sign.kind, ref, line_of(ref), shown, when, load, sign.signal, sign.exit_status, *place)
+            OllamaDeath(sign.kind, ref, line_of(ref), shown, when, load, sign.signal, sign.exit_status, *place)
         )
         self._window = FRAME_WINDOW
         if text.startswith(("SIG", "panic: ", "fatal error: ")):
@@ -130,32 +130,34 @@ class Deaths:
         """The parent lost its runner in mid request (`gone`), or the runner answered with an error."""
         self._close_dump()
         phase = Phase.UNKNOWN if load is None or load.ready else Phase.LOAD
-        self._add(Death("eof" if gone else "exception", ref, line_of(ref), text, at, load, phase=phase))
+        self._add(OllamaDeath("eof" if gone else "exception", ref, line_of(ref), text, at, load, phase=phase))
 
     def terminated(self, ref: Ref, text: str, error: str, load: Load | None, at: str, phase: Phase) -> None:
         """The parent says how its runner ended: `exit status 2`, `signal: aborted (core dumped)`."""
         self._close_dump()
         sign = signs.read(slog.value(error) if error.startswith('"') else error)
         kind, signal, status = (sign.kind, sign.signal, sign.exit_status) if sign else ("exit", None, None)
-        death = self._add(Death(kind, ref, line_of(ref), text, at, load, signal, status, phase))
+        death = self._add(OllamaDeath(kind, ref, line_of(ref), text, at, load, signal, status, phase))
         if signal == "SIGKILL" and load is not None and load.ready:
             death.secondary = True  # the server kills a runner that it unloads
 
     def other(self, kind: str, ref: Ref, text: str, load: Load | None, at: str, phase: Phase) -> None:
         """An error of the parent's own: a time-out, a load that failed."""
         self._close_dump()
-        self._add(Death(kind, ref, line_of(ref), text, at, load if load and not load.ready else None, phase=phase))
+        self._add(
+            OllamaDeath(kind, ref, line_of(ref), text, at, load if load and not load.ready else None, phase=phase)
+        )
 
-    def http(self, ref: Ref, text: str, request: str, at: str, died: Death | None) -> None:
+    def http(self, ref: Ref, text: str, request: str, at: str, died: OllamaDeath | None) -> None:
         """A request that ended with a server error."""
-        death = Death("http", ref, line_of(ref), text, at, died.load if died else None, request=request)
+        death = OllamaDeath("http", ref, line_of(ref), text, at, died.load if died else None, request=request)
         death.secondary, death.stamp = died is not None, self.stamp
         if len(self.all) < MAX_ENDINGS:
             self.all.append(death)
         else:
             self.dropped += 1
 
-    def of_request(self, request: str, begins: float | None, after_line: int) -> Death | None:
+    def of_request(self, request: str, begins: float | None, after_line: int) -> OllamaDeath | None:
         """The death under the request that ends now: the last that no other request has, and that was not over before
         this one began (`begins`, or the access line before it where there are no times)."""
         self._close_dump()
@@ -170,7 +172,7 @@ class Deaths:
             return death
         return None
 
-    def _add(self, death: Death) -> Death:
+    def _add(self, death: OllamaDeath) -> OllamaDeath:
         death.stamp = self.stamp
         if death.load is not None:
             first = self._first.get(death.load.id)
@@ -221,14 +223,14 @@ class Deaths:
 
     def cut(self, ref: Ref, text: str, load: Load, at: str, phase: Phase) -> None:
         """The log ends while a runner loads: it may have hung, or the log was taken too early."""
-        self._add(Death("cut", ref, line_of(ref), text, at, load, phase=phase, phase_ref=ref))
+        self._add(OllamaDeath("cut", ref, line_of(ref), text, at, load, phase=phase, phase_ref=ref))
 
     def finish(self) -> None:
         """The log has ended."""
         self._close_dump()
 
 
-def _lend(first: Death, later: Death) -> None:
+def _lend(first: OllamaDeath, later: OllamaDeath) -> None:
     """What the first line of a death lacks, a later one may say."""
     first.signal = first.signal or later.signal
     first.exit_status = later.exit_status if first.exit_status is None else first.exit_status

@@ -12,7 +12,7 @@ from stillruns.model.server_log import LoadedBackend
 from stillruns.normalise.crash import signs
 from stillruns.normalise.logs import ollama_devices, slog
 from stillruns.normalise.logs.llama_cpp_devices import LISTING
-from stillruns.normalise.logs.ollama_requests import PATHS, Served, assign, seconds, times
+from stillruns.normalise.logs.ollama_requests import PATHS, ServedRequest, assign, seconds, times
 from stillruns.normalise.logs.ollama_runner import Plan, arguments, built_for
 from stillruns.normalise.logs.ollama_state import MAX_REQUESTS, OllamaState
 
@@ -241,7 +241,7 @@ def _access(state: OllamaState, event: Event) -> None:
         return
     taken = seconds(fields["duration"])
     begins, ends, started, ended = times(fields["date"], fields["time"], taken)
-    request = Served(
+    request = ServedRequest(
         id=f"q{len(state.requests) + state.requests_dropped + 1}",
         ref=event.ref,
         line=line_of(event.ref),
@@ -269,7 +269,7 @@ def _access(state: OllamaState, event: Event) -> None:
     state.phases.idle()
 
 
-def _timing(state: OllamaState, request: Served) -> None:
+def _timing(state: OllamaState, request: ServedRequest) -> None:
     """llama.cpp's own timings, where one request can have printed them."""
     load = state.child
     if load is None:

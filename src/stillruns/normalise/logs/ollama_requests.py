@@ -57,7 +57,7 @@ def seconds(duration: str) -> float | None:
 
 
 @dataclass
-class Served:
+class ServedRequest:
     """One request. `begins` and `ends` are seconds of the host's clock, the widest that fit."""
 
     id: str
@@ -110,7 +110,7 @@ def _civil(days: int) -> tuple[int, int, int]:
     )
 
 
-def assign(request: Served, loads: Sequence[Load], previous_line: int) -> None:
+def assign(request: ServedRequest, loads: Sequence[Load], previous_line: int) -> None:
     """Find the runners that were started while the request ran, and those that were loaded when it began.
 
     `previous_line` is the line of the access line before it, which decides where the log has no times.
@@ -131,7 +131,7 @@ def assign(request: Served, loads: Sequence[Load], previous_line: int) -> None:
     request.before = [load for load in alive.values() if not _dead(load, request)]
 
 
-def _within(request: Served, load: Load, previous_line: int) -> bool:
+def _within(request: ServedRequest, load: Load, previous_line: int) -> bool:
     if load.line > request.line:
         return False
     if request.begins is None or request.ends is None or load.at is None:
@@ -139,12 +139,12 @@ def _within(request: Served, load: Load, previous_line: int) -> bool:
     return request.begins <= load.at <= request.ends
 
 
-def _dead(load: Load, request: Served) -> bool:
+def _dead(load: Load, request: ServedRequest) -> bool:
     """Whether its death is written before the request's first own line could be."""
     return load.died is not None and request.died != load.died
 
 
-def noun(request: Served) -> LogRequest:
+def noun(request: ServedRequest) -> LogRequest:
     """As the report wants it, with what can be said about what was applied."""
     own = [load for load in request.own if load.covered == 1]
     served = own[-1] if own else None
@@ -187,12 +187,12 @@ def _rate(tokens: int | None, ms: float | None) -> float | None:
     return round(tokens / ms * 1000, 3) if tokens and ms else None
 
 
-def _unserved(request: Served) -> bool:
+def _unserved(request: ServedRequest) -> bool:
     """An error that no runner needs to have seen: the request is not said to have run on what was loaded."""
     return request.status >= 400 and not request.own and request.died is None
 
 
-def _applied(request: Served, served: Load | None, reused: bool) -> tuple[Answer, str]:
+def _applied(request: ServedRequest, served: Load | None, reused: bool) -> tuple[Answer, str]:
     if served is None:
         return Answer.UNKNOWN, _why_nobody(request)
     offloaded, total, where = served.applied()
@@ -211,7 +211,7 @@ def _applied(request: Served, served: Load | None, reused: bool) -> tuple[Answer
     return status, why
 
 
-def _why_nobody(request: Served) -> str:
+def _why_nobody(request: ServedRequest) -> str:
     if request.cut:
         return f"more than {RECENT} runners were started while it ran"
     if request.own:

@@ -13,8 +13,8 @@ from stillruns.normalise.logs import slog
 from stillruns.normalise.logs.llama_cpp_devices import SeenDevices
 from stillruns.normalise.logs.llama_cpp_load import Phases
 from stillruns.normalise.logs.llama_cpp_state import State as LlamaState
-from stillruns.normalise.logs.ollama_deaths import Deaths
-from stillruns.normalise.logs.ollama_requests import Served
+from stillruns.normalise.logs.ollama_deaths import OllamaDeaths
+from stillruns.normalise.logs.ollama_requests import ServedRequest
 from stillruns.normalise.logs.ollama_runner import Load, Plan
 from stillruns.normalise.logs.ollama_versions import Versions
 
@@ -55,13 +55,13 @@ class OllamaState:
     polled_from: float | None = None
     buses: set[str] = field(default_factory=set)
     estimate: Plan | None = None
-    requests: list[Served] = field(default_factory=list)
+    requests: list[ServedRequest] = field(default_factory=list)
     requests_dropped: int = 0
     access_line: int = 0
     timings_seen: int = 0
     phases: Phases = field(default_factory=Phases)
     troubles: list[Trouble] = field(default_factory=list)
-    deaths: Deaths = field(default_factory=Deaths)
+    deaths: OllamaDeaths = field(default_factory=OllamaDeaths)
     notes: list[Note] = field(default_factory=list)
     texts: dict[Ref, str] = field(default_factory=dict)
     texts_bound: int = 20_000

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from stillruns.normalise.logs.reader import MAX_BYTES, Line, clean, lines
+from stillruns.normalise.logs.reader import MAX_BYTES, CleanLine, clean, lines
 from stillruns.normalise.logs.seam import WINDOW_LINES
 
 WHOLE = 1 << 20
@@ -71,22 +71,8 @@ DEATHS: tuple[str, ...] = (
 """After one of these every line is delivered for a while."""
 
 OTHERS: tuple[str, ...] = (
-    "exit status ",
-    "xit code",
-    "(exit ",
     "return code",
-    " status: ",
     "terminated abnormally",
-    "OOM killer",
-    "oom-kill",
-    "zsh: ",
-    "egmentation fault",
-    "IOT instruction",
-    "illegal hardware instruction",
-    "floating point exception",
-    "bus error",
-    "-107374",
-    "322122",
     "fallen off the bus",
     "] abort",
     "goroutine ",
@@ -112,7 +98,8 @@ OTHERS: tuple[str, ...] = (
     "[rank",
     "lines left out",
 )
-"""Lines that no catalogue entry names and that a reader understands all the same."""
+"""Lines that no catalogue entry names and that a reader understands all the same, besides those that tell a death
+(`normalise.crash.signs.ANCHORS`)."""
 
 
 class Scanner(Protocol):
@@ -188,7 +175,7 @@ class Prefilter:
     _last: str = ""
     _repeats: int = 0
 
-    def feed(self, block: bytes) -> Iterator[Line]:
+    def feed(self, block: bytes) -> Iterator[CleanLine]:
         """The lines of this block that are complete."""
         data = self._tail + block if self._tail else block
         end = data.rfind(b"\n") + 1
@@ -200,13 +187,13 @@ class Prefilter:
             yield from self._varied(self._chosen(data, end))
         self._seen += len(block)
 
-    def end(self) -> Iterator[Line]:
+    def end(self) -> Iterator[CleanLine]:
         """The last line, where it has no newline."""
         tail, self._tail = self._tail, b""
         if tail:
             yield from self._all(tail)
 
-    def _varied(self, chosen: Iterator[Line]) -> Iterator[Line]:
+    def _varied(self, chosen: Iterator[CleanLine]) -> Iterator[CleanLine]:
         """Without the further repeats of a line that repeats itself."""
         for line in chosen:
             if line.text != self._last:
@@ -217,7 +204,7 @@ class Prefilter:
                 continue
             yield line
 
-    def _chosen(self, data: bytes, end: int) -> Iterator[Line]:
+    def _chosen(self, data: bytes, end: int) -> Iterator[CleanLine]:
         if self._seen < self.whole or not self.literals or data.startswith(b'{"'):
             yield from self._all(data[:end])
             return
@@ -232,12 +219,12 @@ class Prefilter:
             )  # they are taken out of every line anyway, and would hide a literal
             yield from self._filtered(plain, self._scanner)
 
-    def _all(self, data: bytes) -> Iterator[Line]:
+    def _all(self, data: bytes) -> Iterator[CleanLine]:
         for line in lines(data, before=self.lines):
             self.lines = line.number
             yield line
 
-    def _filtered(self, data: bytes, search: Scanner) -> Iterator[Line]:
+    def _filtered(self, data: bytes, search: Scanner) -> Iterator[CleanLine]:
         """Lines with a literal, and those of the window after a death. `place` is where the next line begins."""
         self._place = 0
         for end, death in search.scan(data):
@@ -263,7 +250,7 @@ class Prefilter:
         found = _PROCESS.search(head[:400])
         self._key = found[0] if found else b""
 
-    def _beside(self, data: bytes, stop: int) -> Iterator[Line]:
+    def _beside(self, data: bytes, stop: int) -> Iterator[CleanLine]:
         """The window's lines before `stop`."""
         while self._window and self._place < stop:
             start = self._place
@@ -278,13 +265,13 @@ class Prefilter:
             if self._key and any(sign in data[start : self._place] for sign in _SPEAKS):
                 self._window = min(self._window, 3)  # it, or its parent, speaks again: the dump is over
 
-    def _one(self, data: bytes, start: int, beside: bool) -> Iterator[Line]:
+    def _one(self, data: bytes, start: int, beside: bool) -> Iterator[CleanLine]:
         """The line that begins at `start`; `lines` and `_place` go on to the next."""
         self._place = data.index(b"\n", start) + 1
         self.lines += 1
         raw = data[start : self._place - 1]
         if len(raw) <= MAX_BYTES and b"\r" not in raw:
-            yield Line(self.lines, clean(raw), False, False, beside)
+            yield CleanLine(self.lines, clean(raw), False, False, beside)
             return
         for line in lines(data[start : self._place]):
-            yield Line(self.lines, line.text, line.torn, False, beside)
+            yield CleanLine(self.lines, line.text, line.torn, False, beside)

@@ -36,7 +36,7 @@ _VISIBLE |= {
 }
 
 
-class Line(NamedTuple):
+class CleanLine(NamedTuple):
     """One state of one line: `number` counts from 1; a line rewritten with CR yields several with one number.
 
     `text` is what a terminal would show: no colour codes, no control characters save tab. `torn` says that the
@@ -51,7 +51,7 @@ class Line(NamedTuple):
     beside: bool = False
 
 
-def lines(data: bytes, cut: Cut | None = None, before: int = 0) -> Iterator[Line]:
+def lines(data: bytes, cut: Cut | None = None, before: int = 0) -> Iterator[CleanLine]:
     """The lines of `data` in order. `cut` marks the line at which a bounded capture lost its middle; `before` lines
     came before these."""
     start, number, size = 0, before, len(data)
@@ -76,7 +76,7 @@ def _shorten(data: bytes, start: int, end: int) -> bytes:
     return data[start : start + half] + LONG_MARK.encode() + data[end - half : end]
 
 
-def _states(raw: bytes, number: int, torn: bool, unended: bool) -> Iterator[Line]:
+def _states(raw: bytes, number: int, torn: bool, unended: bool) -> Iterator[CleanLine]:
     if raw.endswith(b"\r"):
         raw = raw[:-1]
     parts = raw.split(b"\r") if b"\r" in raw else [raw]
@@ -85,7 +85,7 @@ def _states(raw: bytes, number: int, torn: bool, unended: bool) -> Iterator[Line
         if len(parts) > MAX_PARTS:
             parts = parts[: MAX_PARTS // 2] + parts[-MAX_PARTS // 2 :]
     for part in parts:
-        yield Line(number, clean(part), torn, unended)
+        yield CleanLine(number, clean(part), torn, unended)
 
 
 def clean(raw: bytes) -> str:

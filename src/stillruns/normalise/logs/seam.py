@@ -22,6 +22,8 @@ from typing import Protocol
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.server_log import LogLine, ServerLog
 
+AFTER = 5
+"""So many lines after a line of trouble are kept: they say where it was."""
 WINDOW_LINES = 1000
 """So many lines after a line of a death are delivered whatever they hold."""
 

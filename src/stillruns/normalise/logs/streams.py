@@ -23,7 +23,7 @@ from stillruns.model.server_log import LogLine, Note, ServerLog
 from stillruns.normalise.crash import signs
 from stillruns.normalise.logs import kernel, llama_cpp_server, ollama, vllm
 from stillruns.normalise.logs.envelope import KERNEL, Opened, open_line
-from stillruns.normalise.logs.reader import Line
+from stillruns.normalise.logs.reader import CleanLine
 from stillruns.normalise.logs.seam import LogReader, Opener
 
 HOLD = 3000
@@ -57,20 +57,6 @@ _CHILD = 'msg="starting llama-server"'
 
 RUNTIMES: tuple[Runtime, ...] = (Runtime.OLLAMA, Runtime.VLLM, Runtime.LLAMA_CPP)
 
-ANCHORS: tuple[str, ...] = (
-    "level=",
-    "[GIN]",
-    ".go:",
-    "mca/ollama/",
-    "com/ollama/",
-    'msg="',
-    "vllm",
-    "vLLM",
-    "EngineCore",
-    "[rank",
-)
-"""Lines that can decide a runtime, besides those of the grammars."""
-
 
 class Catalogue(msgspec.Struct, frozen=True):
     """What the readers need: grammars by runtime, and the patterns; loaded by `lab`."""
@@ -99,7 +85,7 @@ class SupervisorLine(msgspec.Struct, frozen=True):
     line: LogLine
 
 
-class Found(msgspec.Struct, frozen=True):
+class SourceLogs(msgspec.Struct, frozen=True):
     """Everything in one source: servers in the order of their first lines, kernel events, signs of systemd's about
     units, and what a reader of the report should know."""
 
@@ -126,7 +112,7 @@ class Splitter:
         """Open the kernel's reader: its lines may stand anywhere."""
         self.kernel = kernel.Reader(self.source)
 
-    def take(self, line: Line) -> None:
+    def take(self, line: CleanLine) -> None:
         """The next line of the source (reader.lines: clean, numbered)."""
         opened = open_line(line.text)
         if not opened.unit and " exited with code " in opened.text[:200]:
@@ -216,7 +202,7 @@ class Splitter:
             self._reader(stream, goal)
             stream.runtime = goal
 
-    def close(self) -> Found:
+    def close(self) -> SourceLogs:
         """The source has ended."""
         servers: list[ServerLog] = []
         for stream in self._streams.values():
@@ -229,7 +215,7 @@ class Splitter:
             notes.append(Note("left out", f"{len(self._left_out)} further units of the journal were not read"))
         if self.kernel.left_out:
             notes.append(Note("left out", f"{self.kernel.left_out} further kernel lines of trouble are not shown"))
-        return Found(tuple(servers), self.kernel.close(), tuple(self._supervisor), tuple(notes))
+        return SourceLogs(tuple(servers), self.kernel.close(), tuple(self._supervisor), tuple(notes))
 
 
 def _is_ollama(text: str) -> bool:

@@ -26,7 +26,7 @@ from stillruns.model.server_log import (
     VersionRange,
 )
 from stillruns.normalise.logs.deaths import Deaths, Where
-from stillruns.normalise.logs.matcher import best_pattern, pattern_table, rule_table
+from stillruns.normalise.logs.matcher import best_pattern, pattern_table, rule_table, trouble
 from stillruns.normalise.logs.reader import visible
 
 _PREFIX = re.compile(
@@ -98,20 +98,7 @@ class Reader:
         found = best_pattern(self._crashes, text)
         if found and len(self.troubles) < 200:
             pattern, match = found
-            device = match.groupdict().get("device")
-            self.troubles.append(
-                Trouble(
-                    pattern.id,
-                    pattern.outcome,
-                    pattern.components,
-                    pattern.rank,
-                    ref,
-                    visible(text),
-                    pattern.place(self.phase),
-                    device,
-                    line.at,
-                )
-            )
+            self.troubles.append(trouble(pattern, match, ref, visible(text), self.phase, line.at))
             self.texts[ref] = visible(text)
         where = Where(self.phase, self.spans[-1].last if self.spans and not self.idle else None, None, None, line.at)
         if self.deaths.see(line.number, text, where) is not None:

@@ -6,7 +6,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from stillruns.model.recipe import UNEXPORTED, Command, Comment, Item, ItemKind, Note, Recipe, RecipeForm, Scope, Word
+from stillruns.model.recipe import (
+    UNEXPORTED,
+    Command,
+    Comment,
+    Item,
+    ItemKind,
+    Recipe,
+    RecipeForm,
+    RecipeNote,
+    Scope,
+    Word,
+)
 from stillruns.normalise.recipe.words import cut
 
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=)", re.S)
@@ -19,7 +30,7 @@ _BUILD_ARGUMENTS = ("CMAKE_ARGS", "CMAKE_FLAGS", "CMAKE_EXTRA_ARGS", "SKBUILD_CM
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class KnownNames:
     """What the reader must know to tell our programs from others: names that are certain, names that are so only
     with a path or with one of our flags (`main`, `server`), and images with the program that they start."""
 
@@ -40,11 +51,11 @@ class Draft:
     path: str
     text: str
     form: RecipeForm
-    names: Names
+    names: KnownNames
     items: list[Item] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
     comments: list[Comment] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
+    notes: list[RecipeNote] = field(default_factory=list)
     unexported: list[Item] = field(default_factory=list)
     without: frozenset[str] = frozenset()
     """Variables that what runs next does not see; `*` for all."""
@@ -64,7 +75,7 @@ class Draft:
 
     def note(self, text: str, line: int) -> None:
         """Remember a part that was not understood."""
-        self.notes.append(Note(text, line))
+        self.notes.append(RecipeNote(text, line))
 
     def setting(
         self,

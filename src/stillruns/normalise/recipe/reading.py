@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from stillruns.model.recipe import Recipe, RecipeForm, Scope
 from stillruns.normalise.recipe import compose, config, dockerfile, page, unit
-from stillruns.normalise.recipe.draft import Draft, Names
+from stillruns.normalise.recipe.draft import Draft, KnownNames
 from stillruns.normalise.recipe.shell import LOGIN_FILES, Script
 
 LARGEST = 1 << 20
@@ -71,7 +71,7 @@ def _by_text(text: str) -> RecipeForm:
     return RecipeForm.SHELL
 
 
-def read(path: str, text: str, names: Names, form: RecipeForm | None = None) -> Recipe:
+def read(path: str, text: str, names: KnownNames, form: RecipeForm | None = None) -> Recipe:
     """A recipe from a file's text; `form` None: detected. Never raises on what the text holds."""
     draft = Draft(path, text, form or detect(path, text), names)
     end = len(text)
@@ -88,7 +88,7 @@ def read(path: str, text: str, names: Names, form: RecipeForm | None = None) -> 
     return draft.frozen()
 
 
-def command_line(words: Sequence[str], names: Names) -> Recipe:
+def command_line(words: Sequence[str], names: KnownNames) -> Recipe:
     """A recipe from words that a shell has already cut."""
     text = shlex.join(words)
     draft = Draft("command line", text, RecipeForm.COMMAND, names)

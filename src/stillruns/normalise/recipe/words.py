@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from stillruns.model.recipe import Note, Word
+from stillruns.model.recipe import RecipeNote, Word
 
 OPERATORS = (
     "&&",
@@ -63,7 +63,7 @@ class Lexer:
     line: int
     variables: Mapping[str, str]
     shell: bool = True
-    notes: list[Note] = field(default_factory=list)
+    notes: list[RecipeNote] = field(default_factory=list)
 
     def words(self) -> list[Word]:
         """The words alone."""
@@ -146,7 +146,7 @@ class Lexer:
         return Token("w", self.text[start:stop], word), stop
 
     def _unclosed(self, what: str) -> None:
-        self.notes.append(Note(f"{what} opens here and never closes: the rest was read as one word", self.line))
+        self.notes.append(RecipeNote(f"{what} opens here and never closes: the rest was read as one word", self.line))
 
     def _single(self, at: int, parts: list[str]) -> int:
         stop = self.text.find("'", at + 1, self.end)
@@ -178,7 +178,7 @@ class Lexer:
                 at += 1
         if at >= self.end:
             self.notes.append(
-                Note("a double quote opens here and never closes: the rest was read as one word", opened)
+                RecipeNote("a double quote opens here and never closes: the rest was read as one word", opened)
             )
         return at + 1, dynamic
 
@@ -251,7 +251,7 @@ def _split(token: Token) -> list[Token]:
     return [Token(token.kind, token.raw, replace(token.word, text=t)) for t in token.word.text.split(_CUT) if t]
 
 
-def cut(text: str, start: int, end: int, line: int, notes: list[Note]) -> list[Word]:
+def cut(text: str, start: int, end: int, line: int, notes: list[RecipeNote]) -> list[Word]:
     """Words of a slice without operators or comments: unit files, quoted sub-commands."""
     lexer = Lexer(text, start, end, line, {}, shell=False, notes=notes)
     return lexer.words()

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import re
 
-from tree_sitter import Language, Node
-
 from stillruns.normalise.source.ir import Builder, Expr, Field, FileFacts
-from stillruns.normalise.source.syntax import CPP, MAX_DEPTH, C, end_line, line, parse, text, unquote, walk
+from stillruns.normalise.source.syntax import (
+    CPP,
+    MAX_DEPTH,
+    C,
+    Language,
+    Node,
+    children_but,
+    end_line,
+    line,
+    parse,
+    text,
+    unquote,
+    walk,
+)
 
 _LITERALS = {"number_literal", "char_literal", "true", "false", "null", "nullptr"}
 _NAMES = {"identifier", "field_identifier", "type_identifier", "namespace_identifier", "this"}
@@ -192,13 +203,11 @@ class _C:
             self._statement(initial, build, depth + 1)
         if condition is not None:
             build.ctrl = build.add("branch", line(condition), values=[self._expr(condition, build, 0)])
-        skip = {n.id for n in (initial, condition) if n is not None}
-        for child in node.named_children:
+        for child in children_but(node, initial, condition):
             inside = build.ctrl
             if child.type == "else_clause":
                 build.ctrl = build.add("branch", line(child), op="else")
-            if child.id not in skip:
-                self._statement(child, build, depth + 1)
+            self._statement(child, build, depth + 1)
             build.ctrl = inside
         build.ctrl = before
 
@@ -206,9 +215,8 @@ class _C:
         before, value = build.ctrl, node.child_by_field_name("value")
         if value is not None:
             build.ctrl = build.add("branch", line(node), values=[self._expr(value, build, 0)], op="case")
-        for child in node.named_children:
-            if value is None or child.id != value.id:
-                self._statement(child, build, depth + 1)
+        for child in children_but(node, value):
+            self._statement(child, build, depth + 1)
         build.ctrl = before
 
     def _conditional_text(self, node: Node, build: Builder, depth: int) -> None:
@@ -220,9 +228,8 @@ class _C:
             build.names.update(words)
             parts: list[Expr] = [["id", line(node), w] for w in words if w != "defined"]
             build.ctrl = build.add("branch", line(node), values=parts, op="#if")
-        for child in node.named_children:
-            if head is None or child.id != head.id:
-                self._statement(child, build, depth + 1)
+        for child in children_but(node, head):
+            self._statement(child, build, depth + 1)
         build.ctrl = before
 
     def _expr(self, node: Node, build: Builder, depth: int, name: str = "") -> Expr:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tree_sitter import Node
-
 from stillruns.normalise.source.ir import Builder, Expr, Field, FileFacts
-from stillruns.normalise.source.syntax import GO, MAX_DEPTH, end_line, line, parse, text, unquote
+from stillruns.normalise.source.syntax import GO, MAX_DEPTH, Node, children_but, end_line, line, parse, text, unquote
 
 _LITERALS = {
     "int_literal",
@@ -149,13 +147,10 @@ class _Go:
         if initial is not None:
             self._statement(initial, build, depth + 1)
         condition = node.child_by_field_name("condition") or node.child_by_field_name("value")
-        skip = {n.id for n in (condition, initial) if n is not None}
         alternative = node.child_by_field_name("alternative")
         if condition is not None:
             build.ctrl = build.add("branch", line(condition), values=[self._expr(condition, build, 0)])
-        for child in node.named_children:
-            if child.id in skip:
-                continue
+        for child in children_but(node, condition, initial):
             if child.type in ("range_clause", "for_clause"):
                 self._statement(child, build, depth + 1)
                 if child.type == "range_clause" and build.func.stmts:
@@ -174,9 +169,8 @@ class _Go:
         value = node.child_by_field_name("value")
         parts = [self._expr(n, build, 0) for n in value.named_children] if value is not None else []
         build.ctrl = build.add("branch", line(node), values=parts, op="case")
-        for child in node.named_children:
-            if value is None or child.id != value.id:
-                self._statement(child, build, depth + 1)
+        for child in children_but(node, value):
+            self._statement(child, build, depth + 1)
         build.ctrl = before
 
     def _expr(self, node: Node, build: Builder, depth: int, name: str = "") -> Expr:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from stillruns.model.trace import Row, Stage, Statement, TraceSpec, Variant
+from stillruns.model.trace import Stage, Statement, TraceRow, TraceSpec, Variant
 from stillruns.normalise.source.program import Program
 from stillruns.normalise.source.stages import place
 from stillruns.normalise.source.state import State
 
 
-def meaning(spec: TraceSpec | None, found: dict[str, Row], state: State, stages: tuple[Stage, ...]) -> Statement:
+def meaning(spec: TraceSpec | None, found: dict[str, TraceRow], state: State, stages: tuple[Stage, ...]) -> Statement:
     """The first reading of the spec whose stages are all there; without one, what the lines themselves say."""
     for variant in spec.meanings if spec is not None else ():
         if _holds(variant, found):
@@ -25,7 +25,7 @@ def meaning(spec: TraceSpec | None, found: dict[str, Row], state: State, stages:
     return own
 
 
-def is_not(spec: TraceSpec | None, found: dict[str, Row], state: State) -> tuple[Statement, ...]:
+def is_not(spec: TraceSpec | None, found: dict[str, TraceRow], state: State) -> tuple[Statement, ...]:
     """Misreadings that the found lines refute, and what the trace itself rules out."""
     out = [_fill(v, found) for v in (spec.is_not if spec is not None else ()) if _holds(v, found)]
     rows = state.by_place()
@@ -69,11 +69,11 @@ def _words(code: str) -> list[str]:
     return [w.strip("\"'(){},") for w in code.replace(",", " ").split()]
 
 
-def _holds(variant: Variant, found: dict[str, Row]) -> bool:
+def _holds(variant: Variant, found: dict[str, TraceRow]) -> bool:
     return all(s in found for s in variant.when) and not any(s in found for s in variant.unless)
 
 
-def _fill(variant: Variant, found: dict[str, Row]) -> Statement:
+def _fill(variant: Variant, found: dict[str, TraceRow]) -> Statement:
     """Put places where the text names stages; each stage in `when` is a reference: no claim without a place."""
     text = variant.text
     for name in variant.when:
@@ -140,25 +140,25 @@ def _from_rows(state: State, stages: tuple[Stage, ...]) -> Statement:
     return Statement(", ".join(parts) + ".", tuple(dict.fromkeys(place(r) for r in refs)))
 
 
-def _same_tree(row: Row, entry: Row) -> bool:
+def _same_tree(row: TraceRow, entry: TraceRow) -> bool:
     """A default counts for the entry's own language and project: the engine's is not the client's."""
     return row.project == entry.project and row.path.rpartition(".")[2][:1] == entry.path.rpartition(".")[2][:1]
 
 
-def _role_of(stage: Stage, rows: list[Row]) -> str:
+def _role_of(stage: Stage, rows: list[TraceRow]) -> str:
     return next((r.role for r in rows if (r.project, r.path, r.line) == (stage.project, stage.file, stage.line)), "")
 
 
-def _tests(rows: list[Row]) -> list[Row]:
+def _tests(rows: list[TraceRow]) -> list[TraceRow]:
     """One test of the option a function, at most five: which of several is the effect, names alone do not say."""
-    first: dict[tuple[str, str], Row] = {}
+    first: dict[tuple[str, str], TraceRow] = {}
     for row in rows:
         if row.role == "branch":
             first.setdefault((row.path, row.function), row)
     return list(first.values())[:5]
 
 
-def _words_beside(option: str, rows: list[Row]) -> Row | None:
+def _words_beside(option: str, rows: list[TraceRow]) -> TraceRow | None:
     """A text of several words on a line that quotes the option's name: `{"OLLAMA_X", X(), "What it is for"}`."""
     for row in rows:
         if f'"{option}"' in row.code:
@@ -168,7 +168,7 @@ def _words_beside(option: str, rows: list[Row]) -> Row | None:
     return None
 
 
-def _words_of_source(rows: list[Row]) -> Row | None:
+def _words_of_source(rows: list[TraceRow]) -> TraceRow | None:
     """A comment or help text of several words, the nearest to the entry; a C member's before a flag's."""
     for role in ("header", "flagdef"):
         for row in rows:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from tree_sitter import Node
-
 from stillruns.normalise.source.ir import Builder, Expr, Field, FileFacts
-from stillruns.normalise.source.syntax import MAX_DEPTH, PYTHON, end_line, line, parse, text, unquote, walk
+from stillruns.normalise.source.syntax import (
+    MAX_DEPTH,
+    PYTHON,
+    Node,
+    children_but,
+    end_line,
+    line,
+    parse,
+    text,
+    unquote,
+    walk,
+)
 
 _LITERALS = {"integer", "float", "true", "false", "none"}
 
@@ -117,12 +126,11 @@ class _Python:
                 build.ctrl = build.add("range", line(node), targets, [self._expr(right, build, 0)])
         elif condition is not None:
             build.ctrl = build.add("branch", line(condition), values=[self._expr(condition, build, 0)])
-        for child in node.named_children:
+        for child in children_but(node, condition):
             inside = build.ctrl
             if child.type in ("else_clause", "elif_clause"):
                 build.ctrl = build.add("branch", line(child), op="else")
-            if condition is None or child.id != condition.id:
-                self._statement(child, build, depth + 1)
+            self._statement(child, build, depth + 1)
             build.ctrl = inside
         build.ctrl = before
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
-from stillruns.model.trace import Expected, ExpectedStage, Row, Stage, TraceSpec
+from stillruns.model.trace import Expected, ExpectedStage, Stage, TraceRow, TraceSpec
 from stillruns.normalise.source.special import uncovered
 from stillruns.normalise.source.state import PRIORITY, State
 
@@ -70,7 +70,7 @@ _WORDS = {
 
 def fold(
     state: State, spec: TraceSpec | None
-) -> tuple[tuple[Stage, ...], tuple[Row, ...], tuple[Expected, ...], dict[str, Row]]:
+) -> tuple[tuple[Stage, ...], tuple[TraceRow, ...], tuple[Expected, ...], dict[str, TraceRow]]:
     """(stages in reading order, rows folded away, the spec's stages with their status, spec stage -> row)."""
     rows = state.nearest_first()
     expected, found = _expected(rows, spec)
@@ -87,24 +87,24 @@ def fold(
     return tuple(s for s, _ in shown), tuple(folded), expected, found
 
 
-def _reading_order(group: list[Row]) -> tuple[int, int, str, int]:
+def _reading_order(group: list[TraceRow]) -> tuple[int, int, str, int]:
     depth = min(r.depth for r in group)
     best = min((_ORDER.get(r.role, 50) for r in group if r.depth == depth), default=50)
     return depth, best, group[0].project + group[0].path, min(r.line for r in group)
 
 
-def _groups(rows: list[Row]) -> list[list[Row]]:
+def _groups(rows: list[TraceRow]) -> list[list[TraceRow]]:
     """Rows by function; lines outside of functions (fields, tables, lambdas) by nearness."""
-    by_place: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    by_place: dict[tuple[str, str, str], list[TraceRow]] = defaultdict(list)
     for row in rows:
         by_place[(row.project, row.path, row.function if row.role != "client" else "client")].append(row)
-    out: list[list[Row]] = []
+    out: list[list[TraceRow]] = []
     for (_, _, function), members in by_place.items():
         members.sort(key=lambda r: r.line)
         if function and not _table(members):
             out.append(members)
             continue
-        cluster: list[Row] = []
+        cluster: list[TraceRow] = []
         for row in members:
             if cluster and row.line - cluster[-1].line > _NEAR:
                 out.append(cluster)
@@ -114,7 +114,7 @@ def _groups(rows: list[Row]) -> list[list[Row]]:
     return out
 
 
-def _table(rows: list[Row]) -> bool:
+def _table(rows: list[TraceRow]) -> bool:
     """A huge function that is really a table (all of a program's flags)."""
     return rows[-1].line - rows[0].line > 20 * _NEAR
 
@@ -129,7 +129,7 @@ def _paths(state: State) -> set[tuple[str, str, int]]:
 
 def _stage(
     state: State,
-    group: list[Row],
+    group: list[TraceRow],
     on_path: set[tuple[str, str, int]],
     wanted: dict[tuple[str, str, int], str],
 ) -> Stage:
@@ -152,7 +152,7 @@ def _stage(
     )
 
 
-def _effect(group: list[Row], main: Row) -> str:
+def _effect(group: list[TraceRow], main: TraceRow) -> str:
     """What is done to the value here, in a few words each, most telling first."""
     parts: list[str] = []
     for row in sorted(group, key=lambda r: PRIORITY.index(r.role)):
@@ -183,7 +183,7 @@ def _effect(group: list[Row], main: Row) -> str:
     return text if len(text) <= 400 else text[:399] + "…"
 
 
-def _specials(state: State, main: Row, group: list[Row]) -> tuple[str, ...]:
+def _specials(state: State, main: TraceRow, group: list[TraceRow]) -> tuple[str, ...]:
     """Tests against constants inside the group's lines, with what they lead to, and values that reach no flag."""
     low, high = min(r.line for r in group), max(r.line for r in group)
     unit = next((u for u in state.program.units if (u.file.project, u.file.path) == (main.project, main.path)), None)
@@ -212,7 +212,7 @@ def _specials(state: State, main: Row, group: list[Row]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(out))[:8]
 
 
-def _score(stage: Stage, group: list[Row]) -> int:
+def _score(stage: Stage, group: list[TraceRow]) -> int:
     base = max(_WEIGHT[r.role] - (15 if r.derived else 0) for r in group) + min(len(group), 6)
     base += 25 if stage.on_path else 0
     base += 60 if stage.expected else 0
@@ -220,10 +220,10 @@ def _score(stage: Stage, group: list[Row]) -> int:
     return base - 2 * min(r.depth for r in group)
 
 
-def _expected(rows: list[Row], spec: TraceSpec | None) -> tuple[tuple[Expected, ...], dict[str, Row]]:
+def _expected(rows: list[TraceRow], spec: TraceSpec | None) -> tuple[tuple[Expected, ...], dict[str, TraceRow]]:
     """Each stage of the spec: found where it was, moved to another file, or missing."""
     out: list[Expected] = []
-    places: dict[str, Row] = {}
+    places: dict[str, TraceRow] = {}
     taken: set[tuple[str, str, int]] = set()
     for stage in sorted(spec.stages, key=lambda s: s.id) if spec is not None else ():
         row = next((r for r in rows if _fits(r, stage) and _ends(r.path, stage.path)), None)
@@ -241,7 +241,7 @@ def _expected(rows: list[Row], spec: TraceSpec | None) -> tuple[tuple[Expected, 
     return tuple(out), places
 
 
-def _fits(row: Row, stage: ExpectedStage) -> bool:
+def _fits(row: TraceRow, stage: ExpectedStage) -> bool:
     return row.role in stage.roles and bool(re.search(stage.code, row.code))
 
 
@@ -249,6 +249,6 @@ def _ends(path: str, wanted: str) -> bool:
     return not wanted or path == wanted or path.endswith("/" + wanted)
 
 
-def place(row: Row) -> str:
+def place(row: TraceRow) -> str:
     """`project:path:line`."""
     return f"{row.project}:{row.path}:{row.line}"

@@ -6,7 +6,7 @@ import re
 from collections import deque
 from dataclasses import dataclass
 
-from stillruns.model.trace import Bridges, Row
+from stillruns.model.trace import Bridges, TraceRow
 from stillruns.normalise.source.ir import Expr, Func, walk
 from stillruns.normalise.source.program import FuncId, Program, Unit
 
@@ -80,7 +80,7 @@ class State:
         self.program, self.bridges, self.option = program, bridges, option
         self.known: dict[Sym, Known] = {}
         self.queue: deque[Sym] = deque()
-        self.rows: dict[tuple[str, str, int], Row] = {}
+        self.rows: dict[tuple[str, str, int], TraceRow] = {}
         self.literals: dict[str, Sym] = {}
         self.spec_stops: frozenset[str] = frozenset()
         self._utility: dict[tuple[str, str], bool] = {}
@@ -193,11 +193,11 @@ class State:
             return
         if old is not None and _RANK[old.role] <= _RANK[role]:
             if depth < old.depth:
-                self.rows[key] = Row(*key, old.role, old.function, old.symbol, old.to, depth, derived, old.code)
+                self.rows[key] = TraceRow(*key, old.role, old.function, old.symbol, old.to, depth, derived, old.code)
             return
         depth = min(depth, old.depth) if old else depth
         name = f"{func.owner}.{func.name}" if func.owner and func.name else func.name
-        self.rows[key] = Row(*key, role, name, symbol, to[:120], depth, derived, code or unit.code(line))
+        self.rows[key] = TraceRow(*key, role, name, symbol, to[:120], depth, derived, code or unit.code(line))
 
     def _from_parameter(self, sym: Sym, source: Sym, func: Func) -> bool:
         """Does a result carry the option only because an argument did? Then only calls that give it count."""
@@ -205,11 +205,11 @@ class State:
             s.kind == "local" and s.scope == sym.scope and s.name in func.params for s, _ in self.chain(source)
         )
 
-    def by_place(self) -> list[Row]:
+    def by_place(self) -> list[TraceRow]:
         """All rows in the order of the trees."""
         return sorted(self.rows.values(), key=lambda r: (r.project, r.path, r.line))
 
-    def nearest_first(self) -> list[Row]:
+    def nearest_first(self) -> list[TraceRow]:
         """All rows, those that stand nearest to the option first."""
         return sorted(self.by_place(), key=lambda r: r.depth)
 

@@ -10,7 +10,7 @@ from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.backend import Backend
 from stillruns.model.card import Card
 from stillruns.model.gate import Gate, GateStatus, Layer
-from stillruns.model.machine import Kernel, KernelEvent, Kfd, Nvidia
+from stillruns.model.machine import Kernel, KernelSign, Kfd, Nvidia
 from stillruns.model.raw import Cite
 
 LAYER = Layer.KERNEL_DRIVER
@@ -54,7 +54,7 @@ def judge(view: PathView) -> Gate | None:
     return _running(view, card, driver)
 
 
-def _dropped(view: PathView, card: Card, stop: Sequence[KernelEvent]) -> Gate | None:
+def _dropped(view: PathView, card: Card, stop: Sequence[KernelSign]) -> Gate | None:
     """NVIDIA's driver is here, and it is of a branch that came after the card's last one."""
     nvidia, last = view.machine.nvidia, view.last_nvidia_branch
     if card.vendor != 0x10DE or isinstance(nvidia, Absence) or not last:

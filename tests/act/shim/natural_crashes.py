@@ -10,7 +10,6 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from stillruns.errors import EnvironmentLacks
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.phase import Phase
 
@@ -76,8 +75,6 @@ def environment(crash: NaturalCrash, root: Path, folder: Path) -> dict[str, str]
     one of the two only, with a path that is relative to it).
     """
     library = (root / CHROMIUM / crash.library).resolve()
-    if not library.exists():
-        raise EnvironmentLacks(f"{library} is missing: unpack chromium-common with `scripts/fetch_icds.sh {root}`")
     manifest = folder / f"{crash.id}_icd.json"
     icd = {"file_format_version": "1.0.0", "ICD": {"library_path": str(library), "api_version": crash.api}}
     manifest.write_text(json.dumps(icd))

@@ -1,0 +1,37 @@
+"""The program as a user calls it: a process of its own, from this checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+ROOT = Path(__file__).parents[1]
+PROGRAM = (sys.executable, "-m", "stillruns")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Ours, with the source tree first."""
+    return {**os.environ, "PYTHONPATH": str(ROOT / "src"), **more}
+
+
+def stillruns(*words: str | Path, timeout: float = 240, **more: str) -> subprocess.CompletedProcess[str]:
+    """A verb with its words; `more` are variables of its environment."""
+    return subprocess.run(
+        [*PROGRAM, *map(str, words)],
+        capture_output=True, text=True, timeout=timeout, env=environment(**more), check=False,
+    )  # fmt: skip
+
+
+def run_document(ended: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """What `run --json` printed, which its schema accepts."""
+    assert ended.stdout, ended.stderr
+    document = json.loads(ended.stdout)
+    jsonschema.validate(document, json.loads((ROOT / "docs/schemas/run.json").read_text()))
+    assert isinstance(document, dict)
+    return document
