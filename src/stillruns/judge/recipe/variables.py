@@ -264,7 +264,7 @@ def _curated_read(view: View, row: OptionRow, cited: list[Citation]) -> LintItem
         reader=row.reader or row.source,
         effect=row.effect,
         default=row.default,
-        accepts=row.values,
+        accepts=row.values.replace("|", " ") if row.semantics is Semantics.WORDS else row.values,
         since=row.since,
         until=row.until if not row.until.startswith("still") else "",
         use=values.repaired(view.case.item, row),
