@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from lint_help import engine, judged, only, pair
 
@@ -284,3 +286,16 @@ def test_variables_belong_to_their_service() -> None:
     assert any("OLLAMA_BASE_URL" in note for note in result.notes)
     mine = text.replace("me/webui", "me/ollama-mi50")
     assert only(mine, "OLLAMA_BASE_URL", path="c.yml").verdict.value == "never existed"
+
+
+def test_container_is_not_judged_by_the_hosts_build() -> None:
+    """What is on the host's PATH says nothing about an image; a build that the user named is meant for it."""
+    text = "docker run -e HSA_OVERRIDE_GFX_VERSION=9.0.6 ghcr.io/ggml-org/llama.cpp:server --load-mode none -fa on"
+    on_path = replace(VULKAN, found_by="on PATH")
+    found = {i.name: i.verdict.value for i in judged(text, on_path).items}
+    assert (found["HSA_OVERRIDE_GFX_VERSION"], found["--load-mode"]) == ("read", "read")
+    found = {i.name: i.verdict.value for i in judged(text, VULKAN).items}
+    assert (found["HSA_OVERRIDE_GFX_VERSION"], found["--load-mode"]) == ("other program", "not found")
+    outside = "HSA_OVERRIDE_GFX_VERSION=9.0.6 llama-server --load-mode none"
+    found = {i.name: i.verdict.value for i in judged(outside, on_path).items}
+    assert (found["HSA_OVERRIDE_GFX_VERSION"], found["--load-mode"]) == ("other program", "not found")

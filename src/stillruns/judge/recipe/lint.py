@@ -57,6 +57,7 @@ def _line(item: LintItem) -> int:
 
 def _item(case: Case, ground: Ground, recipes: Sequence[Recipe], started: tuple[str, ...]) -> LintItem | None:
     kind = case.item.kind
+    ground = ground.of(case.command.scope if case.command and kind is not ItemKind.ENV else case.item.scope)
     if kind is ItemKind.FLAG:
         return flags.judge(case, ground)
     if kind is ItemKind.ENV:
