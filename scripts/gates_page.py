@@ -59,6 +59,7 @@ def knowledge_table() -> str:
         ),
         ("neighbours.csv", len(known.neighbours), "whose code a target can run under an override"),
         ("gpus.csv", len(known.gpus), "PCI ids"),
+        ("mesa.csv", len(known.mesa), "chips that older Mesas do not know"),
         ("support.csv", len(known.support), "what AMD's tables and packages say about a target, by release"),
         ("runtime_targets.csv", len(known.runtimes), "what released runtimes build, delete and filter"),
         ("packages.csv", len(known.packages), "distributions' packages that carry a target"),

@@ -1,11 +1,14 @@
 """Packs the evidence of docs/lab/h200.md out of the store that the card's runs filled.
 
-    python scripts/lab_evidence.py STORE
+    python scripts/lab_evidence.py STORE FAULTS...
 
-Writes into docs/lab/h200: store.tar.xz and drivers.tar.xz (whole runs, each a store of its own when unpacked), and of
-the two runs that are too large for the folder report-q8_0.json.xz and report-q4_0.json.xz (what `stillruns report
---json` says of them), all-layers.json.xz (the distributions that their checks with all layers on a device saw) and
-quantised.raw.tar.xz (log and answer of the first trial of each cell without a device, and with all layers on one).
+STORE is that of the matrices, FAULTS those of the selftests. Writes into docs/lab/h200: store.tar.xz and
+drivers.tar.xz (whole runs, each a store of its own when unpacked), faults-store.tar.xz (the selftests in one store,
+without their core files and memory maps, from which nothing on the page comes), and of the two runs that are too
+large for the folder report-q8_0.json.xz and report-q4_0.json.xz (what `stillruns report --json` says of them),
+quantised.trials.json.xz (what their records say of time and of the card), all-layers.json.xz (the distributions that
+their checks with all layers on a device saw) and quantised.raw.tar.xz (log and answer of the first trial of each cell
+without a device, and with all layers on one).
 Within an archive blobs of one kind and cell stand side by side: they differ in few bytes.
 """
 
@@ -20,18 +23,25 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab_page import BROKEN, DRIFT, F16, FOLDER, HIDDEN, Q4_0, Q8_0, all_layers, model_of, report
+from lab_page import BROKEN, DRIFT, F16, FAULTS, FOLDER, HIDDEN, Q4_0, Q8_0, all_layers, model_of, report
+from lab_speeds import facts
 
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 128 << 20, "lc": 4, "pb": 0}]
 
 
 def main() -> None:
     """All files anew."""
-    store = Path(sys.argv[1])
-    put("store.tar.xz", packed(store, (F16, DRIFT)))
-    put("drivers.tar.xz", packed(store, (HIDDEN, BROKEN)))
+    store, *faults = map(Path, sys.argv[1:])
+    put("store.tar.xz", archive(packed(store, (F16, DRIFT))))
+    put("drivers.tar.xz", archive(packed(store, (HIDDEN, BROKEN))))
+    selftests: dict[str, bytes] = {}
+    for each in faults:
+        selftests |= packed(each, tuple(FAULTS.values()), without=("core", "maps"))
+    put("faults-store.tar.xz", archive(dict(sorted(selftests.items(), key=is_blob))))
     for name, run in (("q8_0", Q8_0), ("q4_0", Q4_0)):
         put(f"report-{name}.json.xz", json.dumps(report(store, run), separators=(",", ":")).encode())
+    known = {name: facts(store, run) for name, run in (("Q8_0", Q8_0), ("Q4_0", Q4_0))}
+    put("quantised.trials.json.xz", json.dumps(known, separators=(",", ":")).encode())
     seen = {run: all_layers(store, run) for run in (Q8_0, Q4_0)}
     put("all-layers.json.xz", json.dumps(seen, separators=(",", ":")).encode())
     put("quantised.raw.tar.xz", archive(dict(sorted(raw(store, (Q8_0, Q4_0)), key=by_kind))))
@@ -44,8 +54,8 @@ def put(name: str, content: bytes) -> None:
     print(f"{name}: {len(small):,} bytes of {len(content):,}")
 
 
-def packed(store: Path, runs: tuple[str, ...]) -> bytes:
-    """Those runs' journals and blobs as an archive."""
+def packed(store: Path, runs: tuple[str, ...], without: tuple[str, ...] = ()) -> dict[str, bytes]:
+    """Those runs' journals and blobs, by their place in a store; without the blobs of some kinds of evidence."""
     journals = [path for path in sorted((store / "journal").iterdir()) if first_run(path) in runs]
     order: dict[str, tuple[str, str, int]] = {}
     for journal in journals:
@@ -54,10 +64,16 @@ def packed(store: Path, runs: tuple[str, ...]) -> bytes:
             record = body.get("record")
             cell = str(record.get("cell")) if isinstance(record, dict) else ""
             for kind, blob in blobs(body, ""):
-                order.setdefault(f"blobs/sha256/{blob[:2]}/{blob}", (kind, cell, len(order)))
+                if kind not in without:
+                    order.setdefault(f"blobs/sha256/{blob[:2]}/{blob}", (kind, cell, len(order)))
     names = ["VERSION", *(f"journal/{path.name}" for path in journals)]
     names += [name for name in sorted(order, key=order.__getitem__) if (store / name).is_file()]
-    return archive({name: (store / name).read_bytes() for name in names})
+    return {name: (store / name).read_bytes() for name in names}
+
+
+def is_blob(pair: tuple[str, bytes]) -> bool:
+    """Blobs come after the journals, in the order in which they were packed."""
+    return pair[0].startswith("blobs/")
 
 
 def raw(store: Path, runs: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:

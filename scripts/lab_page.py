@@ -3,10 +3,12 @@
     python scripts/lab_page.py            rewrite the page's tables
     python scripts/lab_page.py --check    exit 1 when they are not what the evidence gives
 
-The evidence in docs/lab/h200: two stores (store.tar.xz: the F16 matrix and the hunt for the drift; drivers.tar.xz:
-two runs with a Vulkan driver hidden and replaced), what `stillruns report --json` said of the quantised matrices
-(report-q8_0.json.xz, report-q4_0.json.xz), the distributions of their checks (all-layers.json.xz), and what
-`stillruns selftest --json` printed (faults.tar.xz). scripts/lab_evidence.py packs all but the last.
+The evidence in docs/lab/h200: three stores (store.tar.xz: the F16 matrix and the hunt for the drift; drivers.tar.xz:
+two runs with a Vulkan driver hidden and replaced; faults-store.tar.xz: two selftests), what `stillruns report --json`
+said of the quantised matrices (report-q8_0.json.xz, report-q4_0.json.xz), what their records say of time and of the
+card (quantised.trials.json.xz), the distributions of their checks (all-layers.json.xz), and what `stillruns selftest
+--json` printed (faults.tar.xz); and 24 logs of two other builds (two-builds.tar.xz). scripts/lab_evidence.py packs
+all that comes out of stores.
 """
 
 from __future__ import annotations
@@ -23,13 +25,15 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "src"))
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "scripts")]
+
+import lab_faults  # noqa: E402
+import lab_speeds  # noqa: E402
 
 from stillruns.judge.answers import divergence  # noqa: E402  (the program of this checkout, installed or not)
 from stillruns.lab.runs import distributions, judging, reading  # noqa: E402
 from stillruns.model.divergence import Path as Way  # noqa: E402
 from stillruns.model.exchange import Answered, TokenProb  # noqa: E402
-from stillruns.model.phase import Phase  # noqa: E402
 from stillruns.store.opening import open_store  # noqa: E402
 from stillruns.store.view import decode_trial  # noqa: E402
 
@@ -38,6 +42,7 @@ FOLDER = ROOT / "docs" / "lab" / "h200"
 F16, DRIFT = "20261130T154551Z-32176caa", "20261130T155403Z-e276099b"
 Q8_0, Q4_0 = "20261130T155517Z-61defecd", "20261130T160431Z-811dad39"
 HIDDEN, BROKEN = "20261130T160235Z-9b92c626", "20261130T160245Z-6c427bd1"
+FAULTS = {"cuda": "20261130T161156Z-f6ab22ae", "vulkan": "20261130T161156Z-d9164d3e"}
 LAYERS = (0, 1, 2, 12, "all")
 WAYS = {"prompt": Way.PROMPT, "decode": Way.DECODE}
 
@@ -66,13 +71,14 @@ def page(text: str, made: dict[str, str]) -> str:
 
 def tables(folder: Path) -> dict[str, str]:
     """Every table by its name; `folder` is for the unpacked stores."""
-    store, drivers = unpacked(folder, "store"), unpacked(folder, "drivers")
+    store, drivers, injected = (unpacked(folder, name) for name in ("store", "drivers", "faults-store"))
     runs = {
         "F16": report(store, F16),
         "Q8_0": packed_json("report-q8_0.json.xz"),
         "Q4_0": packed_json("report-q4_0.json.xz"),
     }
     seen = packed_json("all-layers.json.xz")
+    known = {"F16": lab_speeds.facts(store, F16), **packed_json("quantised.trials.json.xz")}
     between = {"F16": all_layers(store, F16), "Q8_0": seen[Q8_0], "Q4_0": seen[Q4_0]}
     return {
         **{f"matrix-{kind}": "".join(matrix(document)) for kind, document in runs.items()},
@@ -80,10 +86,41 @@ def tables(folder: Path) -> dict[str, str]:
         **{f"distances-{way}": "".join(distances(way, runs, between)) for way in WAYS},
         "drift": "".join(drift(report(store, DRIFT), asked_again(store, DRIFT))),
         "drivers": "".join(told(report(drivers, HIDDEN), report(drivers, BROKEN))),
-        "faults": "".join(faults(FOLDER / "faults.tar.xz")),
-        "components": "".join(components(FOLDER / "faults.tar.xz")),
-        "card": "".join(card(store, (F16, DRIFT))),
+        "two-builds": "".join(two_builds(folder)),
+        **injections(injected),
+        **lab_speeds.tables(
+            {kind: lab_speeds.paced(document, known[kind]) for kind, document in runs.items()},
+            known,
+            lab_speeds.prompt_times(store, F16),
+        ),
         "repeats": repeats(store, F16, [runs["Q8_0"], runs["Q4_0"]]),
+    }
+
+
+def two_builds(folder: Path) -> Iterator[str]:
+    """What the hypotheses of the Q8_0 matrix come to on the logs of two builds: those that compare the backends, the
+    same for each of the three models."""
+    place, store = unpacked(folder, "two-builds"), folder / "imported"
+    stillruns("import", str(place), store=store)
+    document = stillruns("claims", "--hypotheses", str(FOLDER / "matrix-q8_0.toml"), store=store)
+    told: dict[tuple[str, str, str], int] = {}
+    for claim in document["claims"]:
+        differs = [text for text in claim["differs_in"] if not text.startswith("backend: ")]
+        if len(differs) < len(claim["differs_in"]):
+            key = (claim["text"], claim["verdict"], ", ".join(sorted(text.partition(":")[0] for text in differs)))
+            told[key] = told.get(key, 0) + 1
+    yield "| hypothesis | verdict | beside the backend they differ in | models |\n|---|---|---|---|\n"
+    for key, count in told.items():
+        yield f"| {' | '.join(key)} | {count} of 3 |\n"
+
+
+def injections(store: Path) -> dict[str, str]:
+    """The tables about injected faults."""
+    reports = {backend: report(store, run) for backend, run in FAULTS.items()}
+    return {
+        "faults": "".join(lab_faults.faults(lab_faults.printed(FOLDER / "faults.tar.xz"))),
+        "components": "".join(lab_faults.components(reports)),
+        "aftermath": lab_faults.aftermath(store, FAULTS, reports),
     }
 
 
@@ -103,8 +140,13 @@ def packed_json(name: str) -> Document:
 
 def report(store: Path, run: str) -> Document:
     """One run of a store, as the program reports it."""
-    argv = [sys.executable, "-m", "stillruns", "report", run, "--json", "--store", str(store)]
-    done = subprocess.run(argv, capture_output=True, check=True, env={"PYTHONPATH": str(ROOT / "src"), "PATH": ""})
+    return stillruns("report", run, store=store)
+
+
+def stillruns(*argv: str, store: Path) -> Document:
+    """What a verb says in JSON."""
+    command = [sys.executable, "-m", "stillruns", *argv, "--json", "--store", str(store)]
+    done = subprocess.run(command, capture_output=True, check=True, env={"PYTHONPATH": str(ROOT / "src"), "PATH": ""})
     found: Document = json.loads(done.stdout)
     return found
 
@@ -120,7 +162,7 @@ def matrix(document: Document) -> Iterator[str]:
     """Passed of applied, tokens per second (median, least and most of the trials) and output, a model and backend a
     row."""
     cells = [c for c in document["cells"] if c["note"] != "reference"]
-    yield "| model | backend | " + " | ".join(f"{n} layers" for n in LAYERS) + " |\n"
+    yield "| model | backend | " + " | ".join(f"{n} layer{'' if n == 1 else 's'}" for n in LAYERS) + " |\n"
     yield "|---|---|" + "---|" * len(LAYERS) + "\n"
     for model in dict.fromkeys(model_of(c["axes"]["model"]) for c in cells):
         for backend in ("cpu", "cuda", "vulkan"):
@@ -245,41 +287,6 @@ def told(*documents: Document) -> Iterator[str]:
             yield f"| {cell['backend']} | {trials} | {cell['passed']} | {ended} | {note} |\n"
 
 
-def faults(archive: Path) -> Iterator[str]:
-    """What was judged of each injected fault; bold where that was wrong, empty where it was not run to its end."""
-    judged: dict[tuple[str, str], dict[str, str]] = {}
-    with tarfile.open(archive) as packed:
-        for member in sorted(packed.getnames()):
-            stream = packed.extractfile(member)
-            wanted = member.startswith("faults-") and member.endswith(".json")
-            text = stream.read() if stream and wanted else b""
-            for result in json.loads(text)["results"] if text else ():
-                said = result["judged"] if result["right"] else f"**{result['judged']}**"
-                by_phase = judged.setdefault((result["kind"], result["backend"]), {})
-                by_phase[result["phase"]] = said.removesuffix(f" in {result['phase']}")
-    phases = [phase.value for phase in Phase if any(phase.value in row for row in judged.values())]
-    yield "| kind | backend | " + " | ".join(phases) + " |\n|---|---|" + "---|" * len(phases) + "\n"
-    for (kind, backend), row in judged.items():
-        yield f"| `{kind}` | {backend} | " + " | ".join(row.get(phase, "") for phase in phases) + " |\n"
-
-
-def components(archive: Path) -> Iterator[str]:
-    """Which parts a trial with that fault was laid to, by kind and backend: `unknown` where nothing points anywhere,
-    which is right of a fault that lies in the injecting library."""
-    blamed: dict[tuple[str, str], dict[str, None]] = {}
-    with tarfile.open(archive) as packed:
-        for backend in ("cuda", "vulkan"):
-            stream = packed.extractfile(f"report-{backend}.json")
-            assert stream is not None, backend
-            for trial in json.loads(stream.read())["trials"]:
-                kind = trial["cell"].partition(":")[2]
-                if ":" in trial["cell"] and trial["outcome"] != "ok":
-                    blamed.setdefault((kind, backend), {})[", ".join(trial["components"])] = None
-    yield "| kind | backend | laid to |\n|---|---|---|\n"
-    for (kind, backend), seen in sorted(blamed.items()):
-        yield f"| `{kind}` | {backend} | {'; or '.join(seen)} |\n"
-
-
 def repeats(store: Path, run: str, others: Sequence[Document]) -> str:
     """In how many cells all trials gave the same tokens and the same log-probabilities to the last printed digit; of
     runs whose answers are not here, the same distance from the CPU's."""
@@ -306,33 +313,6 @@ def repeats(store: Path, run: str, others: Sequence[Document]) -> str:
 def alike(seen: Mapping[str, set[str]]) -> int:
     """Cells of which only one thing was seen."""
     return sum(len(different) == 1 for different in seen.values())
-
-
-def card(store: Path, runs: Sequence[str]) -> Iterator[str]:
-    """Least and most of what the card said of itself once a second, over all samples of all trials."""
-    seen: dict[str, list[float]] = {}
-    with open_store(store, create=False) as opened:
-        for run in runs:
-            for record in opened.records(run=run, kind="trial_ended"):
-                trial = record.body["record"]
-                assert isinstance(trial, dict)
-                for evidence in trial["evidence"]:
-                    if evidence["kind"] == "samples":
-                        for line in opened.read_blob(evidence["sha256"]).splitlines():
-                            for name, value in json.loads(line)["devices"][0].items():
-                                if isinstance(value, float | int):
-                                    seen.setdefault(name, []).append(value)
-    words = {
-        "temperature_c": "temperature, °C",
-        "sm_mhz": "clock, MHz",
-        "memory_mhz": "memory clock, MHz",
-        "memory_used_mib": "memory in use, MiB",
-        "power_w": "power, W",
-    }
-    yield "| | least | most | samples |\n|---|---|---|---|\n"
-    for name, word in words.items():
-        values = seen[name]
-        yield f"| {word} | {min(values):,.0f} | {max(values):,.0f} | {len(values)} |\n"
 
 
 if __name__ == "__main__":

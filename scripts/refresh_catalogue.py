@@ -1,10 +1,11 @@
 """Recompute the computed tables of the catalogue of options from source checkouts.
 
-    scripts/refresh_catalogue.py --llama-cpp DIR[@REV] --ollama DIR [--check]
+    scripts/refresh_catalogue.py --llama-cpp DIR[@REV] --ollama DIR --clr DIR[@REV] --rocr DIR[@REV] [--check]
 
 DIR is a git checkout (or bare repository); @REV is a tag or commit of it, and for a plain folder the name of the
-release that it holds. Ollama's table covers every release tag. Prints what changed, name by name, and writes the
-files; `--check` writes nothing and exits 1 when something would change. A side that is not given keeps its rows.
+release that it holds. Ollama's table covers every release tag; of ROCm/clr (the HIP runtime) and ROCm/ROCR-Runtime
+the names of the environment variables are taken. Prints what changed, name by name, and writes the files; `--check`
+writes nothing and exits 1 when something would change. A side that is not given keeps its rows.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import io
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from stillruns.collect import releases, source_tree
@@ -23,7 +25,7 @@ from stillruns.normalise import env_reads
 
 DATA = Path(__file__).parent.parent / "src" / "stillruns" / "catalogue" / "data" / "options"
 SUFFIXES = (".go", ".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".cmake", "CMakeLists.txt")
-FLAG_COLUMNS = ["names", "negatives", "hint", "env", "programs", "repeat", "reader"]
+FLAG_COLUMNS = ["names", "negatives", "hint", "env", "programs", "repeat", "takes", "choices", "reader"]
 READER_COLUMNS = ["name", "kind", "owner", "first", "last", "reader", "text"]
 SEARCHED_COLUMNS = ["kind", "prefix", "owner", "first", "last", "releases", "source"]
 LLAMA_OWNERS = frozenset({"llama.cpp", "ggml", "ggml-hip", "ggml-vulkan", "cmake", "make"})
@@ -31,15 +33,45 @@ LLAMA_OWNERS = frozenset({"llama.cpp", "ggml", "ggml-hip", "ggml-vulkan", "cmake
 Row = dict[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A repository of ROCm: who reads, by which expression, which families of names that settles."""
+
+    owner: str
+    project: str
+    reads: re.Pattern[str]
+    prefixes: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+
+CLR = Side(
+    "hip",
+    "ROCm/clr",
+    re.compile(r'\brelease\(\w+,\s*([A-Z][A-Z0-9_]+)\s*,|\bgetenv\("([A-Z][A-Z0-9_]+)"'),
+    ("AMD_", "GPU_", "HIP_", "ROC_"),
+    ("opencl/",),
+)
+"""`release(type, NAME, default, ...)` of rocclr/utils/flags.hpp; those with `debug(` are fixed in release builds."""
+ROCR = Side(
+    "rocr",
+    "ROCm/ROCR-Runtime",
+    re.compile(r'\b(?:getenv|GetEnvVar|IsEnvVarSet)\("((?:HSA|HSAKMT|ROCR)_[A-Z0-9_]+)"'),
+    ("HSA_", "HSAKMT_", "ROCR_"),
+    ("rocrtst/", "libhsakmt/tests/"),
+)
+
+
 def main() -> int:
     """Exit code: 0, or 1 when `--check` finds a difference."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--llama-cpp", metavar="DIR[@REV]")
     parser.add_argument("--ollama", metavar="DIR")
+    parser.add_argument("--clr", metavar="DIR[@REV]")
+    parser.add_argument("--rocr", metavar="DIR[@REV]")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    if not options.llama_cpp and not options.ollama:
-        parser.error("give --llama-cpp, --ollama or both")
+    if not any((options.llama_cpp, options.ollama, options.clr, options.rocr)):
+        parser.error("give --llama-cpp, --ollama, --clr, --rocr, or several")
     readers, searched = load("readers.csv"), load("searched.csv")
     tables: dict[str, tuple[list[str], list[Row]]] = {}
     if options.llama_cpp:
@@ -51,9 +83,17 @@ def main() -> int:
         found, ground = ollama(Path(options.ollama))
         readers = [row for row in readers if row["owner"] != "ollama"] + found
         searched = [row for row in searched if row["owner"] != "ollama"] + ground
+    for given, side in ((options.clr, CLR), (options.rocr, ROCR)):
+        if given:
+            found, ground = rocm(*_rev(given), side)
+            readers = [row for row in readers if row["owner"] != side.owner] + found
+            searched = [row for row in searched if row["owner"] != side.owner] + ground
     order = sorted(readers, key=lambda row: (row["kind"], row["owner"], row["name"], row["reader"]))
     tables["readers.csv"] = (READER_COLUMNS, order)
-    tables["searched.csv"] = (SEARCHED_COLUMNS, sorted(searched, key=lambda row: (row["owner"], row["kind"])))
+    tables["searched.csv"] = (
+        SEARCHED_COLUMNS,
+        sorted(searched, key=lambda row: (row["owner"], row["kind"], row["prefix"])),
+    )
     changed = [file for file, (columns, rows) in tables.items() if update(file, columns, rows, options.check)]
     print("nothing changed" if not changed else f"changed: {', '.join(changed)}")
     return 1 if changed and options.check else 0
@@ -81,7 +121,7 @@ def update(file: str, columns: list[str], rows: list[Row], check: bool) -> bool:
     writer.writeheader()
     writer.writerows(rows)
     old = load(file)
-    if [{key: row[key] for key in columns} for row in old] == rows:
+    if [{key: row.get(key, "") for key in columns} for row in old] == rows:
         return False
     key = columns[0]
     before, after = _by_name(old, key), _by_name(rows, key)
@@ -183,6 +223,8 @@ def _flag_rows(flags: Iterator[env_reads.TableFlag], programs: dict[str, tuple[s
             "env": flag.env,
             "programs": "*" if takers == everyone else " ".join(sorted(takers)),
             "repeat": flag.repeat,
+            "takes": flag.takes,
+            "choices": "|".join(flag.choices),
             "reader": f"{flag.path}:{flag.line}@{rev}",
         }
 
@@ -232,6 +274,24 @@ def _ground(kind: str, prefix: str, owner: str, first: str, last: str, releases:
         "releases": str(releases),
         "source": source,
     }
+
+
+def rocm(folder: Path, rev: str, side: Side) -> tuple[list[Row], list[Row]]:
+    """(readers, searched) of one revision of a repository of ROCm."""
+    git = (folder / ".git").exists() or (folder / "HEAD").exists()
+    named = rev[:8] or "work tree"
+    found: dict[str, Row] = {}
+    for path, data in _files(folder, rev if git else "", (".c", ".cpp", ".h", ".hpp")):
+        if path.startswith(side.skipped):
+            continue
+        for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
+            for match in side.reads.finditer(line):
+                name = next(group for group in match.groups() if group)
+                row = _reader(name, "env", side.owner, named, f"{path}:{number}@{named}", line.strip(" \\"))
+                found.setdefault(name, row)
+    source = f"every .c, .cpp, .h and .hpp of {side.project}@{named}"
+    ground = [_ground("env", prefix, side.owner, named, named, 1, source) for prefix in side.prefixes]
+    return list(found.values()), ground
 
 
 def ollama(folder: Path) -> tuple[list[Row], list[Row]]:

@@ -10,7 +10,14 @@ import msgspec
 
 from stillruns.formats.zstd import ZstdCompressor
 
-MACH = {"gfx900": 0x2C, "gfx906": 0x2F, "gfx90a": 0x3F, "gfx1030": 0x36, "gfx9-generic": 0x51}
+MACH = {
+    "gfx803": 0x2A, "gfx900": 0x2C, "gfx902": 0x2D, "gfx906": 0x2F, "gfx908": 0x30, "gfx90c": 0x32, "gfx1010": 0x33,
+    "gfx1011": 0x34, "gfx1012": 0x35, "gfx1030": 0x36, "gfx1031": 0x37, "gfx1032": 0x38, "gfx1033": 0x39,
+    "gfx1035": 0x3D, "gfx1034": 0x3E, "gfx90a": 0x3F, "gfx940": 0x40, "gfx1100": 0x41, "gfx1150": 0x43,
+    "gfx1103": 0x44, "gfx1036": 0x45, "gfx1101": 0x46, "gfx1102": 0x47, "gfx1200": 0x48, "gfx1151": 0x4A,
+    "gfx941": 0x4B, "gfx942": 0x4C, "gfx1201": 0x4E, "gfx950": 0x4F, "gfx9-generic": 0x51,
+}  # fmt: skip
+"""EF_AMDGPU_MACH_AMDGCN_* (LLVM, docs/AMDGPUUsage.rst, "AMDGPU ELF Header e_flags")."""
 
 
 def elf(
@@ -41,6 +48,26 @@ def code(target: str, *, version: int = 5, maker: str = "LLD 19.1.7", features: 
     """A code object of a processor; `features` are the bits of e_flags for xnack and sramecc."""
     flags = MACH[target] | features | generic << 24
     return elf([(".comment", b"\0Linker: " + maker.encode() + b"\0")], machine=224, abi=version - 2, flags=flags)
+
+
+def library(sections: Sequence[tuple[str, bytes]] = (), needed: Sequence[str] = (), runpath: str = "") -> bytes:
+    """A shared library with these sections that needs others: its strings, dynamic section and program headers come
+    last."""
+    data = elf(sections)
+    data += bytes(-len(data) % 16)
+    strings, rows = b"\0", []
+    for tag, text in [*((1, name) for name in needed), *([(29, runpath)] if runpath else [])]:
+        rows += [tag, len(strings)]
+        strings += text.encode() + b"\0"
+    rows += [5, len(data), 10, len(strings), 0, 0]
+    at = len(data) + len(strings) + -len(strings) % 16
+    dynamic = struct.pack(f"<{len(rows)}Q", *rows)
+    table = at + len(dynamic)
+    total = table + 112
+    heads = struct.pack("<IIQQQQQQ", 1, 4, 0, 0, 0, total, total, 1)
+    heads += struct.pack("<IIQQQQQQ", 2, 4, at, at, at, len(dynamic), len(dynamic), 8)
+    head = data[:32] + struct.pack("<Q", table) + data[40:56] + struct.pack("<H", 2)
+    return head + data[58:] + strings + bytes(-len(strings) % 16) + dynamic + heads
 
 
 def bundle(entries: Sequence[tuple[str, bytes]]) -> bytes:

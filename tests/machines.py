@@ -121,6 +121,16 @@ def with_runtime(
     )
 
 
+def with_kernels(machine: Machine, *targets: str) -> Machine:
+    """The machine whose rocBLAS folder serves these targets too."""
+    more = tuple(TargetFiles(target, LibraryState.COMPLETE, own=38, fallback=50, files=156) for target in targets)
+    folders = tuple(
+        dataclasses.replace(f, targets=(*(t for t in f.targets if t.target not in targets), *more))
+        for f in machine.libraries
+    )
+    return dataclasses.replace(machine, libraries=folders)
+
+
 def with_environment(machine: Machine, *, serving: bool = True, **variables: str) -> Machine:
     """The machine with a server's environment."""
     owner = "unit ollama.service" if serving else "this shell"

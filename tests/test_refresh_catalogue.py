@@ -99,6 +99,30 @@ def test_ollama(script: Path, tmp_path: Path) -> None:
     assert rows["OLLAMA_NEW"]["reader"] == "a.go:2@v0.10.0"
 
 
+def test_rocm(script: Path, tmp_path: Path) -> None:
+    """Variables of the HIP runtime's release flags and of ROCr; tests of theirs and debug flags do not count."""
+    clr, rocr = tmp_path / "clr", tmp_path / "rocr"
+    for folder in (clr / "rocclr", clr / "opencl", rocr / "runtime", rocr / "libhsakmt" / "tests"):
+        folder.mkdir(parents=True)
+    (clr / "rocclr" / "flags.hpp").write_text(
+        'release(uint, GPU_NEW, 4, \\\n "x") \\\ndebug(bool, GPU_DEBUG, false, "x")\n'
+    )
+    (clr / "opencl" / "a.cpp").write_text('getenv("GPU_OF_OPENCL");\n')
+    (rocr / "runtime" / "flag.h").write_text('os::GetEnvVar("HSA_NEW");\nos::IsEnvVarSet("HSA_TOO");\n')
+    (rocr / "libhsakmt" / "tests" / "t.cpp").write_text('getenv("HSA_OF_A_TEST");\n')
+    done = run(script, "--clr", f"{clr}@0123456789", "--rocr", str(rocr))
+    assert done.returncode == 0, done.stderr
+    data = script.parents[1] / "src/stillruns/catalogue/data/options"
+    with (data / "readers.csv").open(newline="") as file:
+        rows = {row["name"]: row for row in csv.DictReader(file) if row["owner"] in ("hip", "rocr")}
+    assert rows.keys() == {"GPU_NEW", "HSA_NEW", "HSA_TOO"}
+    assert rows["GPU_NEW"]["reader"] == "rocclr/flags.hpp:1@01234567"
+    with (data / "searched.csv").open(newline="") as file:
+        searched = {row["prefix"]: row["source"] for row in csv.DictReader(file) if row["owner"] in ("hip", "rocr")}
+    assert searched.keys() == {"AMD_", "GPU_", "HIP_", "ROC_", "HSA_", "HSAKMT_", "ROCR_"}
+    assert "ROCm/clr@01234567" in searched["HIP_"]
+
+
 def test_not_a_checkout(script: Path, tmp_path: Path) -> None:
     """A folder without release tags is refused with advice."""
     done = run(script, "--ollama", str(tmp_path))

@@ -15,7 +15,11 @@ from stillruns.model.spec import Timeouts
 from stillruns.model.trial import TrialRecord
 
 SERVER = Path(__file__).with_name("bad_server.py")
-PATIENT = Timeouts(load=20.0, first_token=20.0, token=20.0, teardown=10.0)
+PATIENT = Timeouts(load=120.0, first_token=120.0, token=120.0, teardown=60.0)
+"""For what is to succeed: no deadline here is reached on a machine that is merely slow."""
+SOON = 60.0
+"""Seconds within which what a short deadline ends is over: far less than the patience above or a server's ten
+minutes, far more than a busy machine needs."""
 
 
 class Shelf:
@@ -59,7 +63,7 @@ def named(trial: str) -> list[int]:
     return found
 
 
-def wait_until(true: Callable[[], object], seconds: float = 10.0) -> bool:
+def wait_until(true: Callable[[], object], seconds: float = 60.0) -> bool:
     """Poll until it is true; false when the time is over."""
     deadline = time.monotonic() + seconds
     while not true():

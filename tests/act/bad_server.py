@@ -34,6 +34,7 @@ def daemon(clear: bool) -> None:
                 os.execve("/bin/sleep", [os.environ["STILLRUNS_TRIAL"], "600"], {})
             time.sleep(600)
         os._exit(0)
+    os.wait()  # it is there before we go on: nobody can see us ready, or dead, without it
 
 
 def send(peer: socket.socket, body: bytes) -> None:
@@ -82,6 +83,8 @@ def main() -> None:
     port, manners = int(sys.argv[1]), set(sys.argv[2:])
     if "ignore_term" in manners:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "deaf" in manners:  # as above, and it is written down that SIGTERM came
+        signal.signal(signal.SIGTERM, lambda number, frame: os.close(os.open("sigterm", os.O_CREAT)))
     if "early_daemon" in manners:
         daemon(False)
     if "clean_daemon" in manners:

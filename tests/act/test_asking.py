@@ -16,16 +16,19 @@ from stillruns.act.asking import Ask, Asking
 from stillruns.act.templates import TokenAt, TokensOf, fill
 from stillruns.model.spec import Timeouts
 
-LIMITS = Timeouts(first_token=5.0, token=5.0)
+LIMITS = Timeouts(first_token=120.0, token=120.0)
 
 
 class Server(ThreadingHTTPServer):
-    """Answers one token after `pause` seconds; the request with the number `fails_at` gets an error."""
+    """Answers one token after `pause` seconds. The request with the number `fails_at` gets an error, and those after
+    it get their answer once `told` says that the client has heard of it."""
 
     daemon_threads = True
     pause = 0.0
     fails_at = 0
     seen = 0
+    counting = threading.Lock()
+    told = threading.Event()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -39,10 +42,14 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/tokenize":
             self._send(200, "application/json", json.dumps({"tokens": [ord(c) for c in body["content"]]}).encode())
             return
-        self.server.seen += 1
-        if self.server.seen == self.server.fails_at:
+        with self.server.counting:  # lanes ask at the same time
+            self.server.seen += 1
+            number = self.server.seen
+        if number == self.server.fails_at:
             self._send(500, "application/json", b'{"error": {"message": "Compute error.", "code": 500}}')
             return
+        if 0 < self.server.fails_at < number:
+            self.server.told.wait(120)
         time.sleep(self.server.pause)
         event = {"content": "x", "tokens": [1], "stop": False, "asked": body}
         end = {"content": "", "tokens": [], "stop": True}
@@ -97,11 +104,13 @@ def test_lanes_ask_together(server: Server, tmp_path: Path) -> None:
 
 def test_the_first_failure_ends_all(server: Server, tmp_path: Path) -> None:
     """It stands last, whatever the others brought; what was under way may end, nothing new is asked."""
-    server.pause, server.fails_at = 0.05, 6
-    heard = ask(server, tmp_path, lanes=2, seconds=30.0).run()
+    server.fails_at = 6
+    wanted = ask(server, tmp_path, lanes=2, seconds=300.0)
+    server.told = wanted._stop  # the other lane gets no answer before this one's failure was heard
+    heard = wanted.run()
     assert heard.asked[-1].told.status == 500
     assert not any(a.failed for a in heard.asked[:-1])
-    assert server.seen <= 8
+    assert server.seen <= server.fails_at + 1
 
 
 def test_asked_for_a_time(server: Server, tmp_path: Path) -> None:

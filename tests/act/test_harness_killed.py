@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,7 +30,7 @@ HARNESS = """
 
     name, spool, *argv = sys.argv[1:]
     plan = TrialPlan(name, "", "", 0, tuple(argv), {"PATH": "/usr/bin:/bin"}, "/health", "/completion",
-                     {"prompt": "x"}, Timeouts(20.0, 20.0, 20.0, 8.0))
+                     {"prompt": "x"}, Timeouts(120.0, 120.0, 120.0, 120.0))
     put = lambda kind, content, source: Evidence("", kind, "", 0, source)
     trial.execute(plan, Path(spool), put)
     Path(spool, "finished").touch()
@@ -50,14 +49,14 @@ def answering(spool: Path) -> bool:
 
 
 MOMENTS: dict[str, tuple[tuple[str, ...], Callable[[int, str, Path], bool]]] = {
-    "as the launcher starts": ((), lambda pid, name, spool: bool(children(pid))),
+    "as the launcher starts": (("hang_load",), lambda pid, name, spool: bool(children(pid))),
     "while it loads": (("early_daemon", "hang_load"), lambda pid, name, spool: len(carriers(name)) >= 3),
     "before it is ready": (("clean_daemon", "never_ready"), lambda pid, name, spool: len(carriers(name)) >= 2),
     "before the first token": (("forks", "hang_first"), lambda pid, name, spool: asked(spool)),
     "between tokens": (("early_daemon", "hang_token"), lambda pid, name, spool: answering(spool)),
     "in teardown": (
-        ("ignore_term", "early_daemon"),
-        lambda pid, name, spool: answering(spool) and not time.sleep(1.0),  # it answers at once, then ignores SIGTERM
+        ("deaf", "early_daemon"),
+        lambda pid, name, spool: (spool / "start0/cwd/sigterm").exists(),
     ),
 }
 """Moment -> the server's manners, and how to see that the moment has come."""
@@ -76,27 +75,28 @@ def start_harness(name: str, spool: Path, manners: tuple[str, ...]) -> subproces
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_sigkill_of_the_harness(moment: str, tmp_path: Path) -> None:
-    """Six moments: two seconds later no process of the trial lives, whatever it had forked."""
+    """Six moments: soon after no process of the trial lives, whatever it had forked (by themselves they would sleep
+    for ten minutes)."""
     manners, reached = MOMENTS[moment]
     name = f"killed-{os.getpid()}-{moment.replace(' ', '-')}"
     harness = start_harness(name, tmp_path / "spool", manners)
     try:
-        assert wait_until(lambda: reached(harness.pid, name, tmp_path / "spool"), 15.0), "the moment never came"
+        assert wait_until(lambda: reached(harness.pid, name, tmp_path / "spool")), "the moment never came"
         assert not (tmp_path / "spool/finished").exists()
     finally:
         harness.kill()
         harness.wait()
-    assert wait_until(lambda: not carriers(name), 4.0), f"left over: {carriers(name)}"
-    assert wait_until(lambda: not named(name), 4.0), "a daemon without the marker is left"
+    assert wait_until(lambda: not carriers(name)), f"left over: {carriers(name)}"
+    assert wait_until(lambda: not named(name)), "a daemon without the marker is left"
 
 
 def test_ctrl_c(tmp_path: Path) -> None:
     """Ctrl-C leaves the harness as KeyboardInterrupt, with everything below it gone before."""
     name = f"interrupted-{os.getpid()}"
     harness = start_harness(name, tmp_path / "spool", ("early_daemon", "hang_first"))
-    assert wait_until((tmp_path / "spool/start0/response").exists, 15.0)
+    assert wait_until((tmp_path / "spool/start0/response").exists)
     harness.send_signal(signal.SIGINT)
-    assert harness.wait(10) == -signal.SIGINT
+    assert harness.wait(120) == -signal.SIGINT
     assert carriers(name) == []
 
 
@@ -107,7 +107,7 @@ def test_sigkill_of_the_launcher(tmp_path: Path, shelf: Shelf) -> None:
     plan = TrialPlan(name, "", "", 0, argv, build(os.environ), "/health", "/completion", {"prompt": "x"}, PATIENT)
 
     def kill_launcher() -> None:
-        wait_until((tmp_path / "spool/start0/response").exists, 15.0)
+        wait_until((tmp_path / "spool/start0/response").exists)
         for pid in children(os.getpid()):
             if environment(pid).get("STILLRUNS_TRIAL") == name:
                 os.kill(pid, signal.SIGKILL)
@@ -140,7 +140,7 @@ def test_survivors_of_a_dead_harness_are_found(tmp_path: Path) -> None:
         assert [orphan.pid for orphan in found] == sorted([left.pid, reused.pid])
         assert found[0].command == "sleep 601"
         assert orphans.kill(tuple(found)) == ()
-        assert left.wait(5) == reused.wait(5) == -signal.SIGKILL
+        assert left.wait(60) == reused.wait(60) == -signal.SIGKILL
         assert watched.poll() is None and foreign.poll() is None
     finally:
         for process in (left, reused, watched, foreign):

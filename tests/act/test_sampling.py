@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from act_helpers import SOON, wait_until
 
 from stillruns.act import sampling
 
@@ -36,20 +38,40 @@ def card(tmp_path: Path) -> Path:
     return device
 
 
-def sampled(root: Path, period: float, seconds: float) -> tuple[list[dict[str, object]], str]:
-    sampler = sampling.Sampler(sampling.readers(sampling.devices(root, root), root), period)
+def sampled(root: Path, readings: int, patience: float = 60.0) -> tuple[list[dict[str, object]], str]:
+    """What was sampled until that many readings had begun, and at the end."""
+    begun: list[str] = []
+
+    def counted(name: str, maker: Callable[[], sampling.Reader]) -> Callable[[], sampling.Reader]:
+        def make() -> sampling.Reader:
+            read = maker()
+
+            def one() -> sampling.Sample:
+                begun.append(name)
+                return read()
+
+            return one
+
+        return make
+
+    makers = sampling.readers(sampling.devices(root, root), root)
+    sampler = sampling.Sampler({name: counted(name, maker) for name, maker in makers.items()}, 0.1)
     sampler.start()
-    time.sleep(seconds)
-    data, note = sampler.stop(0.5)
+    assert wait_until(lambda: len(begun) >= readings)
+    data, note = sampler.stop(patience)
     return [json.loads(line) for line in data.splitlines()], note
 
 
 def test_samples(card: Path, tmp_path: Path) -> None:
     """Numbers in the units that their names say, at the start, in between and at the end."""
-    samples, note = sampled(tmp_path, 0.1, 0.25)
+    began = time.monotonic()
+    samples, note = sampled(tmp_path, 2)
+    took = time.monotonic() - began
     assert note == "" and len(samples) >= 3
     first = samples[0]
-    assert first.pop("t") < 0.2  # type: ignore[operator]
+    times = [sample.pop("t") for sample in samples]
+    assert times == sorted(times) and times[0] < times[-1]  # type: ignore[type-var]
+    assert times[0] >= 0 and times[-1] <= took + 0.001  # type: ignore[operator] - rounded to a millisecond
     assert first == {
         "device": "0000:03:00.0",
         "runtime_status": "active",
@@ -60,7 +82,7 @@ def test_samples(card: Path, tmp_path: Path) -> None:
         "memory_used_mib": 3072.0,
         "memory_total_mib": 8192.0,
     }
-    assert samples[-1]["t"] > samples[0].get("t", 0.2)  # type: ignore[operator]
+    assert all(sample == first for sample in samples)
 
 
 def test_a_sleeping_card_is_not_touched(card: Path, tmp_path: Path) -> None:
@@ -69,7 +91,7 @@ def test_a_sleeping_card_is_not_touched(card: Path, tmp_path: Path) -> None:
     for name in ("gpu_busy_percent", "hwmon/hwmon3/temp1_input"):
         (card / name).unlink()
         os.mkfifo(card / name)
-    samples, note = sampled(tmp_path, 0.1, 0.15)
+    samples, note = sampled(tmp_path, 2)
     assert note == "" and samples
     assert all(set(sample) == {"t", "device", "runtime_status"} for sample in samples)
 
@@ -79,20 +101,20 @@ def test_a_hung_driver(card: Path, tmp_path: Path) -> None:
     (card / "gpu_busy_percent").unlink()
     os.mkfifo(card / "gpu_busy_percent")
     began = time.monotonic()
-    samples, note = sampled(tmp_path, 0.1, 0.1)
-    assert time.monotonic() - began < 2.0
+    samples, note = sampled(tmp_path, 1, 0.5)
+    assert time.monotonic() - began < SOON
     assert samples == [] and note == "reading the devices' sensors hangs, so samples are missing"
     os.close(os.open(card / "gpu_busy_percent", os.O_WRONLY))  # lets the reading thread go
 
 
 def test_no_device(tmp_path: Path) -> None:
     """Nothing to sample is said in one sentence."""
-    assert sampled(tmp_path, 0.1, 0.0) == ([], "no device with sensors was found, so nothing was sampled")
+    assert sampled(tmp_path, 0) == ([], "no device with sensors was found, so nothing was sampled")
 
 
 def test_damaged_sensors(card: Path, tmp_path: Path) -> None:
     """Values that are no numbers are left out, not guessed."""
     (card / "gpu_busy_percent").write_bytes(b"\xff\xfe")
     (card / "hwmon/hwmon3/temp1_input").write_text("hot")
-    samples, _ = sampled(tmp_path, 0.1, 0.0)
+    samples, _ = sampled(tmp_path, 1)
     assert "busy_percent" not in samples[0] and samples[0]["temperature_c"] == {"temp2": 61.5}

@@ -11,9 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from act_helpers import Shelf
+from act_helpers import PATIENT, SOON, Shelf
 
 from stillruns.act import trial
+from stillruns.act.ports import free_port
 from stillruns.act.subreaper import is_subreaper
 from stillruns.errors import EnvironmentLacks
 from stillruns.model.absence import Absence
@@ -22,8 +23,11 @@ from stillruns.model.spec import Timeouts
 from stillruns.model.trial import TrialPlan, TrialRecord
 
 Plans = Callable[..., TrialPlan]
-QUICK = Timeouts(load=1.0, first_token=0.6, token=0.6, teardown=0.5)
-SLOW_START = Timeouts(load=20.0, first_token=0.6, token=0.6, teardown=0.5)
+# One short deadline each: those before it are never what ends the trial, however slow the machine is.
+SHORT_LOAD = replace(PATIENT, load=1.0, teardown=0.5)
+SHORT_FIRST = replace(PATIENT, first_token=0.6, teardown=0.5)
+SHORT_TOKEN = replace(PATIENT, token=0.6, teardown=0.5)
+SHORT_TEARDOWN = replace(PATIENT, teardown=0.5)
 
 
 def run(plan: TrialPlan, tmp_path: Path, shelf: Shelf, **options: object) -> TrialRecord:
@@ -123,13 +127,13 @@ def test_exit_in_load(plan: Plans, tmp_path: Path, shelf: Shelf) -> None:
 @pytest.mark.parametrize(
     ("manners", "deadline", "timeouts"),
     [
-        (("hang_load",), "load", QUICK),
-        (("never_ready",), "load", QUICK),
-        (("mute_health", "never_ready"), "load", QUICK),
-        (("stop",), "load", QUICK),
-        (("hang_first",), "first_token", SLOW_START),
-        (("drip_headers",), "first_token", SLOW_START),
-        (("hang_token",), "token", SLOW_START),
+        (("hang_load",), "load", SHORT_LOAD),
+        (("never_ready",), "load", SHORT_LOAD),
+        (("mute_health", "never_ready"), "load", SHORT_LOAD),
+        (("stop",), "load", SHORT_LOAD),
+        (("hang_first",), "first_token", SHORT_FIRST),
+        (("drip_headers",), "first_token", SHORT_FIRST),
+        (("hang_token",), "token", SHORT_TOKEN),
     ],
 )
 def test_deadlines(
@@ -142,12 +146,12 @@ def test_deadlines(
     assert record.end is not None and record.end.stopped_by_us in ("SIGTERM", "SIGKILL")
     if deadline != "load":
         assert record.exchange is not None and record.exchange.timed_out == deadline
-    assert time.monotonic() - began < 8.0
+    assert time.monotonic() - began < SOON
 
 
 def test_sigterm_is_ignored(plan: Plans, tmp_path: Path, shelf: Shelf) -> None:
     """After the teardown deadline comes SIGKILL, and the record says so."""
-    record = run(plan("ignore_term", timeouts=SLOW_START), tmp_path, shelf)
+    record = run(plan("ignore_term", timeouts=SHORT_TEARDOWN), tmp_path, shelf)
     assert record.end is not None
     assert (record.sighting.timed_out, record.end.signal, record.end.stopped_by_us) == (
         "teardown",
@@ -168,7 +172,7 @@ def test_dead_server_with_a_held_connection(plan: Plans, tmp_path: Path, shelf: 
     """The server dies, a grandchild keeps its connection and pipes: neither the wire nor the capture waits."""
     began = time.monotonic()
     record = run(plan("die_held"), tmp_path, shelf)
-    assert time.monotonic() - began < 6.0
+    assert time.monotonic() - began < SOON
     assert record.end is not None and record.end.exit_status == 3 and record.end.orphans_killed == 1
     assert record.exchange is not None and "after 2 tokens" in record.exchange.error
 
@@ -207,10 +211,16 @@ def test_a_lost_race_for_a_port_is_run_again(plan: Plans, tmp_path: Path, shelf:
         taken, good = stranger.getsockname()[1], free.getsockname()[1]
         free.close()
         ports = iter([taken, taken, good])
-        record = run(plan(), tmp_path, shelf, pick_port=lambda: next(ports))
-    assert record.sighting.port_retries == 2
+        picked: list[int] = []
+
+        def pick() -> int:  # anybody on this machine may take the good one before our server does: then one more
+            picked.append(next(ports, None) or free_port())
+            return picked[-1]
+
+        record = run(plan(), tmp_path, shelf, pick_port=pick)
+    assert picked[:2] == [taken, taken] and record.sighting.port_retries == len(picked) - 1 >= 2
     assert record.exchange is not None and record.exchange.error == ""
-    assert str(good) in record.argv
+    assert str(picked[-1]) in record.argv
 
 
 def test_a_stranger_that_answers_is_not_measured(plan: Plans, tmp_path: Path, shelf: Shelf) -> None:

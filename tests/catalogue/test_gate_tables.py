@@ -18,7 +18,8 @@ def test_tables_load() -> None:
     assert found.gpus["1002:66a1"].target == "gfx906" and found.gpus["1002:687f"].target == "gfx900"
     assert found.targets["gfx900"].generic == found.targets["gfx906"].generic == "gfx9-generic"
     assert {row.target for row in found.packages} >= {"gfx900", "gfx906"}
-    assert all(entry.target in found.targets for entry in found.gpus.values() if entry.target)
+    known = {*found.targets, *(entry.target for entry in found.nvidia)}
+    assert all(entry.target in known for entry in found.gpus.values() if entry.target)
 
 
 def test_neighbours() -> None:
@@ -58,7 +59,7 @@ def test_bad_tables(text: str) -> None:
 def test_bad_entries(change: tuple[str, str]) -> None:
     """An unknown key, no source, a wrong type, a wrong table, no day, no TOML."""
     words = {"id": "a", "runtime": "r", "kind": "list", "since": "1", "until": "", "text": "t", "source": "s"}
-    fields = {**words, "read_on": "2026-11-30"}
+    fields = {**words, "driver": "", "below": "", "read_on": "2026-11-30"}
     good = "[[gate]]\n" + "".join(f'{name} = "{value}"\n' for name, value in fields.items())
     assert gate_tables.toml("x.toml", good, "gate", RuntimeGate)
     with pytest.raises(CatalogueError, match=r"x\.toml"):

@@ -243,7 +243,7 @@ SEEDS = (
 )
 
 
-@settings(max_examples=300, deadline=2000)
+@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_damaged_files_never_raise_anything_else(data: st.DataObject) -> None:
     """Bytes overwritten, cut or put in anywhere in a valid file."""
@@ -258,7 +258,7 @@ def test_damaged_files_never_raise_anything_else(data: st.DataObject) -> None:
     walk_all(bytes(damaged[: end if data.draw(st.booleans()) else len(damaged)]))
 
 
-@settings(max_examples=200, deadline=2000)
+@settings(max_examples=200, deadline=None)
 @given(
     st.binary(max_size=200),
     st.sampled_from([b"", b"\x7fELF\x02\x01\x01", b"CCOB", b"KPAK", bundles.MAGIC, offload_binary.MAGIC]),

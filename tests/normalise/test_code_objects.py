@@ -200,7 +200,7 @@ def test_the_ranges_that_were_read_are_the_evidence(tmp_path: Path) -> None:
         assert part.sha256 == f"sha256:{digest}"
 
 
-@settings(max_examples=150, deadline=2000)
+@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(SAMPLES), st.data())
 def test_damaged_files_give_sentences(name: str, data: st.DataObject) -> None:
     """Any damage to a real file ends as a result or an absence."""

@@ -23,6 +23,7 @@ from stillruns.model.gate_tables import (
     GateTables,
     GpuName,
     KernelEventRule,
+    MesaRow,
     NvidiaArchitecture,
     PackageRow,
     RuntimeGate,
@@ -41,7 +42,7 @@ _Form = TypeVar("_Form")
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
 _STATUS = "supported deprecated removed unsupported not-listed library-built-but-unsupported".split()
-_GATE_KINDS = ("list", "probe", "file", "integrated", "vulkan-off")
+_GATE_KINDS = ("list", "probe", "file", "integrated", "vulkan-off", "driver-floor", "newest-cuda")
 
 
 @cache
@@ -59,7 +60,13 @@ def tables() -> GateTables:
         firmware=toml("firmware.toml", read("firmware.toml"), "chip", FirmwareNames),
         workarounds={workaround.id: workaround for workaround in load.workarounds()},
         neighbours=_neighbours(),
+        mesa=_mesa(),
     )
+
+
+def target_names() -> frozenset[str]:
+    """Every GPU target that the catalogue has a row for."""
+    return frozenset(row["target"] for _, row in rows("targets.csv", read("targets.csv")))
 
 
 def _targets() -> dict[str, TargetInfo]:
@@ -84,6 +91,15 @@ def _neighbours() -> dict[str, tuple[str, ...]]:
         if row["target"] in found or any(parse_target(name) is None for name in (row["target"], *others)):
             raise CatalogueError(f"{where}: {row['target']!r} is there twice, or a name is no target.")
         found[row["target"]] = others
+    return found
+
+
+def _mesa() -> dict[str, MesaRow]:
+    found: dict[str, MesaRow] = {}
+    for where, row in rows("mesa.csv", read("mesa.csv")):
+        if row["target"] in found or parse_target(row["target"]) is None or parse(row["unknown_to"]) is None:
+            raise CatalogueError(f"{where}: {row['target']!r} is there twice, or is no target, or has no series.")
+        found[row["target"]] = MesaRow(**row)
     return found
 
 
@@ -140,6 +156,10 @@ def _gates() -> tuple[RuntimeGate, ...]:
             raise CatalogueError(f"runtime_gates.toml, {entry.id}: kind {entry.kind!r} is none of {_GATE_KINDS}.")
         if parse(entry.since) is None or (entry.until and parse(entry.until) is None):
             raise CatalogueError(f"runtime_gates.toml, {entry.id}: since or until is no version.")
+        if (entry.kind in ("driver-floor", "newest-cuda")) is not entry.driver.isdigit():
+            raise CatalogueError(f"runtime_gates.toml, {entry.id}: driver must be a branch for this kind alone.")
+        if entry.below and not re.fullmatch(r"sm_\d+", entry.below):
+            raise CatalogueError(f"runtime_gates.toml, {entry.id}: below is no target of NVIDIA's.")
     return found
 
 

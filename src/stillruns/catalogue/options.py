@@ -49,7 +49,7 @@ _COLUMNS = [
 _COMPUTED = {
     "owners.csv": ["id", "title", "sign", "programs", "source"],
     "images.csv": ["prefix", "program", "source"],
-    "llama_flags.csv": ["names", "negatives", "hint", "env", "programs", "repeat", "reader"],
+    "llama_flags.csv": ["names", "negatives", "hint", "env", "programs", "repeat", "takes", "choices", "reader"],
     "readers.csv": ["name", "kind", "owner", "first", "last", "reader", "text"],
     "searched.csv": ["kind", "prefix", "owner", "first", "last", "releases", "source"],
 }
@@ -176,6 +176,8 @@ def _flag(place: str, row: dict[str, str]) -> ReleaseFlag:
         row["env"],
         tuple(row["programs"].split()),
         row["repeat"],
+        row["takes"],
+        tuple(filter(None, row["choices"].split("|"))),
         row["reader"],
         place,
     )

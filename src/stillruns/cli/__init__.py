@@ -18,6 +18,14 @@ def main() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter would try again at its end
             sys.exit(0 if isinstance(error, BrokenPipeError) else f"stillruns: cannot write: {error.strerror}")
         return
-    from stillruns.cli.group import run
+    from stillruns.cli import stopping
 
-    run()
+    stopping.EAR.listen()
+    try:
+        with stopping.EAR.held():
+            from stillruns.cli.group import run
+        run()
+    except KeyboardInterrupt:  # while the program was loaded, or said its last words
+        stopping.say()
+        stopping.EAR.deaf()
+        sys.exit(130)

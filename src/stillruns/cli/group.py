@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import importlib
 import keyword
 import os
 import sys
@@ -13,6 +12,8 @@ import traceback
 import click
 
 from stillruns import __version__
+from stillruns.cli import stopping
+from stillruns.cli.late import load
 from stillruns.errors import ExitCode, StillrunsError
 from stillruns.report.columns import visible
 
@@ -49,7 +50,7 @@ class LazyGroup(click.Group):
         if cmd_name not in VERBS:
             return None
         module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
-        command = importlib.import_module(f"stillruns.cli.{module}").command
+        command = load(module).command
         assert isinstance(command, click.Command)
         return command
 
@@ -81,7 +82,7 @@ def run() -> None:
             error.show()
         code = ExitCode.USAGE
     except (click.exceptions.Abort, KeyboardInterrupt):
-        _say("stillruns: interrupted; what was recorded so far is kept.")
+        stopping.say()
         code = ExitCode.INTERRUPTED
     except StillrunsError as error:
         if _debugging():
@@ -100,6 +101,7 @@ def run() -> None:
     except Exception as error:
         code = _fault(error)
     _flush()
+    stopping.EAR.deaf()
     sys.exit(int(code or 0))
 
 
@@ -107,6 +109,9 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF)
 
 
 def _fault(error: Exception) -> ExitCode:
+    if stopping.EAR.heard:
+        stopping.say()
+        return ExitCode.INTERRUPTED
     if _debugging():
         traceback.print_exc()
     _say(

@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
+from stillruns.cli.stopping import EAR
+
 
 def load(name: str) -> ModuleType:
     """The module `stillruns.cli.<name>`."""
-    return importlib.import_module(f"stillruns.cli.{name}")
+    with EAR.held():
+        return importlib.import_module(f"stillruns.cli.{name}")

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from stillruns.cli.options import common
+from stillruns.cli.output import emit_text
 from stillruns.errors import ExitCode, UsageError
 from stillruns.lab.linting import Request, lint
 from stillruns.model.recipe import RecipeForm
@@ -86,9 +87,9 @@ def command(
         )
     )
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(document(results))).decode())
+        emit_text(msgspec.json.format(msgspec.json.encode(document(results))).decode())
     else:
-        click.echo(text(results, everything=everything), nl=False)
+        emit_text(text(results, everything=everything))
     return ExitCode.NO if exit_is_no(results) else ExitCode.COMPLETE
 
 

@@ -1,21 +1,44 @@
-"""Results to stdout, everything else to stderr."""
+"""Results to stdout, each of them whole; everything else to stderr."""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import sys
 from typing import Any
 
 import click
 
+from stillruns.cli.stopping import EAR
+
 
 def emit_json(document: dict[str, Any]) -> None:
     """One JSON document on stdout."""
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    _write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 
 def emit_text(text: str) -> None:
     """Text on stdout as it is: no markup is read in it, no colour added."""
-    click.echo(text, nl=not text.endswith("\n"))
+    whole = text if text.endswith("\n") else text + "\n"
+    _write(whole if sys.stdout is None or sys.stdout.isatty() else click.unstyle(whole))
+
+
+def _write(text: str) -> None:
+    """All of it, if there is a stdout. Python's own unbuffered output (PYTHONUNBUFFERED) forgets what the kernel did
+    not take at once, as when a signal comes while the reader of a pipe is slow."""
+    stream = sys.stdout
+    if stream is None:
+        return
+    with EAR.held():
+        stream.flush()
+        rest = memoryview(text.encode(stream.encoding or "utf-8", stream.errors or "strict"))
+        while rest:
+            taken = stream.buffer.write(rest)
+            if taken is None:  # a descriptor that somebody made non-blocking, and unbuffered
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            rest = rest[taken:]
+        stream.buffer.flush()
 
 
 def tell(text: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from stillruns.cli.options import common
+from stillruns.cli.output import emit_text
 from stillruns.errors import ExitCode
 from stillruns.lab import tracing
 from stillruns.report import trace_text
@@ -48,13 +49,13 @@ def command(
     if revisions:
         old, new = tracing.diff(option, given, *revisions, store_dir)
         if as_json:
-            click.echo(json.dumps(trace_text.compare(old, new), indent=1))
+            emit_text(json.dumps(trace_text.compare(old, new), indent=1))
         else:
-            click.echo(trace_text.compare_text(old, new), nl=False)
+            emit_text(trace_text.compare_text(old, new))
         ctx.exit(ExitCode.COMPLETE if old.found or new.found else ExitCode.NO)
     found = tracing.trace(option, given, store_dir)
     if as_json:
-        click.echo(json.dumps(trace_text.document(found), indent=1))
+        emit_text(json.dumps(trace_text.document(found), indent=1))
     else:
-        click.echo(trace_text.text(found), nl=False)
+        emit_text(trace_text.text(found))
     ctx.exit(ExitCode.COMPLETE if found.found else ExitCode.NO)

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from stillruns.cli.options import common
+from stillruns.cli.output import emit_text
 from stillruns.errors import ExitCode
 from stillruns.report.columns import visible
 from stillruns.store.opening import default_path
@@ -26,9 +27,9 @@ def command(as_json: bool, store_dir: Path | None) -> int:
     path = store_dir or default_path()
     found = verify(path)
     if as_json:
-        click.echo(json.dumps(document(path, found), indent=2))
+        emit_text(json.dumps(document(path, found), indent=2))
     else:
-        _print(path, found)
+        emit_text(text(path, found))
     return ExitCode.COMPLETE if found.ok else ExitCode.NO
 
 
@@ -51,13 +52,13 @@ def _line(label: str, problem: Problem) -> str:
     return f"{label}: {visible(problem.where)}: {visible(problem.what)}"
 
 
-def _print(path: Path, found: Verification) -> None:
-    for problem in found.problems:
-        click.echo(_line("does not match", problem))
-    for note in found.notes:
-        click.echo(_line("note", note))
+def text(path: Path, found: Verification) -> str:
+    """The same for a person: one line each, the counts at the end."""
+    lines = [_line("does not match", problem) for problem in found.problems]
+    lines += [_line("note", note) for note in found.notes]
     counts = f"{found.records} records in {found.journals} journal files, {found.blobs} blobs"
     if found.ok:
-        click.echo(f"{path}: everything matches: {counts}.")
+        lines.append(f"{path}: everything matches: {counts}.")
     else:
-        click.echo(f"{path}: {len(found.problems)} do not match; right are {counts}.")
+        lines.append(f"{path}: {len(found.problems)} do not match; right are {counts}.")
+    return "\n".join(lines)

@@ -17,6 +17,7 @@ PROBE = Probe(
         "/usr/lib/ollama, /usr/local/lib/ollama, and the folders in them",
         "/usr/lib/*/ggml, /usr/lib/*/ggml/backends*, /usr/lib/*, /usr/local/lib, /usr/{local/,}bin, /opt/llama.cpp",
         "the folder of --runtime PATH, and folders of servers that run",
+        "LM Studio's engines in ~/.lmstudio and ~/.cache/lm-studio, and their backend-manifest.json",
         "/etc/ld.so.cache, /etc/ld.so.conf, /etc/ld.so.conf.d/*.conf",
     ),
 )
@@ -28,6 +29,12 @@ FOLDERS = (
     "/usr/local/lib64", "/usr/local/lib/ggml", "/opt/llama.cpp", "/opt/llama.cpp/*", "/opt/llama.cpp/build/bin",
     "/usr/local/bin", "/usr/bin",
 )  # fmt: skip
+ENGINES = tuple(
+    f"{home}/{place}/extensions/backends/llama.cpp-*"
+    for home in ("/home/*", "/root")
+    for place in (".lmstudio", ".cache/lm-studio")
+)
+MANIFEST = "backend-manifest.json"
 _NAMES = ("libggml", "libllama", "llama-server", "ollama")
 _LIBRARY_FOLDERS = ("rocblas", "hipblaslt")
 
@@ -37,7 +44,7 @@ def collect(tree: Tree, commands: Commands, more: Iterable[str] = ()) -> Collect
     del commands
     files: list[RawFile] = []
     seen: set[str] = set()
-    for pattern in (*FOLDERS, *more, *(folder.rstrip("/") + "/*" for folder in more)):
+    for pattern in (*FOLDERS, *ENGINES, *more, *(folder.rstrip("/") + "/*" for folder in more)):
         for folder in glob(tree, pattern):
             names = tree.names(folder)
             if isinstance(names, Absence) or folder in seen:
@@ -48,6 +55,8 @@ def collect(tree: Tree, commands: Commands, more: Iterable[str] = ()) -> Collect
                 entry = tree.entry(folder)
                 real = folder if isinstance(entry, Absence) else entry.real
                 files.append(RawFile(folder, real, "folder", "\n".join(kept).encode()))
+                if MANIFEST in names:
+                    files.append(read(tree, f"{folder}/{MANIFEST}", 1 << 16))
     for pattern in ("/etc/ld.so.conf", "/etc/ld.so.conf.d/*.conf"):
         files += [read(tree, path, 1 << 16) for path in glob(tree, pattern)]
     files.append(read(tree, "/etc/ld.so.cache", 8 << 20))

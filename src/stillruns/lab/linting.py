@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from stillruns.catalogue.gate_tables import target_names
 from stillruns.catalogue.options import options as catalogue
 from stillruns.collect import installed, source_tree
 from stillruns.errors import UsageError
@@ -64,6 +65,7 @@ def lint(request: Request) -> tuple[LintResult, ...]:
         installed=engines,
         sources=sources,
         source_names=tuple(name for name, _, _ in request.sources),
+        targets=target_names(),
     )
     results = judge.lint(recipes, ground, [*_against(engines, options), *against])
     again = [_corrected(recipe, result, names) for recipe, result in zip(recipes, results, strict=True)]

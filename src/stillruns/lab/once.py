@@ -36,6 +36,7 @@ from stillruns.model.spec import Timeouts
 from stillruns.model.trial import TrialRecord
 from stillruns.redact.environment import listed
 from stillruns.store.ids import run_id, spec_digest
+from stillruns.store.journal import Writer
 from stillruns.store.store import Store
 from stillruns.store.view import encode_trial
 
@@ -80,10 +81,10 @@ def run(
     identity = run_id(datetime.now(timezone.utc), spec_digest(spec))
     name = f"{identity}.0001"
     with store.writer() as writer, store.hold(identity):
-        writer.append("run_started", identity, {**body, "spec": spec, "spec_sha256": spec_digest(spec)})
-        writer.append("trial_started", identity, {"trial": name, "cell": "once", "index": 0})
-        try:
-            with _until_stopped() as stop:
+        with _until_stopped() as stop:  # from the first record to the trial's last: neither is left without the other
+            writer.append("run_started", identity, {**body, "spec": spec, "spec_sha256": spec_digest(spec)})
+            writer.append("trial_started", identity, {"trial": name, "cell": "once", "index": 0})
+            try:
                 record = trial.supervise(
                     argv,
                     {**env, **added},
@@ -96,17 +97,21 @@ def run(
                     stop=stop,
                     echo=_echo,
                 )
-        except EnvironmentLacks as error:
-            lost: dict[str, object] = {"trial": name, "cell": "once", "reason": str(error)}
-            writer.append("trial_interrupted", identity, lost)
-            writer.append("run_ended", identity, {"trials": 0})
-            raise EnvironmentLacks(f"{error}{_elsewhere(argv, env)}") from error
-        record = dataclasses.replace(record, cell="once", env=listed({**env, **added}))
-        writer.append("trial_ended", identity, {"trial": name, "record": encode_trial(record)})
+            except EnvironmentLacks as error:
+                _not_started(writer, identity, {"trial": name, "cell": "once", "reason": str(error)})
+                raise EnvironmentLacks(f"{error}{_elsewhere(argv, env)}") from error
+            record = dataclasses.replace(record, cell="once", env=listed({**env, **added}))
+            writer.append("trial_ended", identity, {"trial": name, "record": encode_trial(record)})
         result, facts = judged(store, record, body)
         verdicts = verdict_digest.record(verdict_digest.of_once([result]))
         writer.append("run_ended", identity, {"trials": 1, **verdicts})
     return explained(result, facts)
+
+
+def _not_started(writer: Writer, run: str, lost: dict[str, object]) -> None:
+    """The records of a command that could not be started at all."""
+    writer.append("trial_interrupted", run, lost)
+    writer.append("run_ended", run, {"trials": 0})
 
 
 def _elsewhere(argv: tuple[str, ...], env: Mapping[str, str]) -> str:
@@ -202,13 +207,15 @@ def _echo(kind: str, data: bytes) -> None:
 
 @contextlib.contextmanager
 def _until_stopped() -> Iterator[threading.Event]:
-    """Ctrl-C, SIGTERM and SIGHUP end the user's command, not the report about it."""
+    """Ctrl-C, SIGTERM and SIGHUP end the user's command, not the report about it. One that our caller ignores (nohup)
+    ends neither."""
     stop = threading.Event()
 
     def handler(number: int, frame: FrameType | None) -> None:
         stop.set()
 
-    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    heard = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in heard}
     try:
         yield stop
     finally:

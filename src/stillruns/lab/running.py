@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from types import FrameType
 
 import msgspec
 
@@ -144,8 +140,9 @@ class Run:
         spool = self.store.spool(identity)
         try:
             record = trial.execute(planned, spool, shelf(self.store))
-        except KeyboardInterrupt:
-            self.writer.append("trial_interrupted", self.id, {"trial": identity, "cell": cell, "reason": "Ctrl-C"})
+        except KeyboardInterrupt as stop:
+            reason = stopped_by(stop)
+            self.writer.append("trial_interrupted", self.id, {"trial": identity, "cell": cell, "reason": reason})
             raise
         self._same_files({"trial": identity, "cell": cell})
         self.writer.append("trial_ended", self.id, {"trial": identity, "record": encode_trial(record)})
@@ -196,8 +193,8 @@ def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = Fal
     """Run a prepared spec, or go on with its unfinished run; returns the whole run, judged.
 
     `form` marks a run that is no experiment of the user's (`selftest`).
-    A changed binary or model refuses to resume (UsageError) unless `new` starts another run. Ctrl-C and SIGTERM
-    raise Interrupted with everything recorded so far kept.
+    A changed binary or model refuses to resume (UsageError) unless `new` starts another run. KeyboardInterrupt
+    (Ctrl-C, and SIGTERM where the caller makes one of it) becomes Interrupted, with everything recorded so far kept.
     """
     with store.hold(f"of-spec-{prepared.spec.sha256.removeprefix('sha256:')[:16]}"):
         return _run(prepared, store, progress, new=new, form=form)
@@ -211,7 +208,7 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool, for
         progress.note(f"a process left over from trial {orphan.trial} (pid {orphan.pid}) {fate}")
     identity = _unfinished(prepared, store, new=new)
     resumed = identity is not None
-    with store.writer() as writer, _signals():
+    with store.writer() as writer:
         if identity is None:
             identity = run_id(datetime.now(timezone.utc), prepared.spec.sha256)
             changed = freezing.changed(store, prepared.spec)
@@ -235,15 +232,21 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool, for
                 progress.note(f"going on with run {identity}: {_whole(job)} trials are there already")
             try:
                 job.go_on()
-            except KeyboardInterrupt:
-                writer.append("run_paused", identity, {"reason": "Ctrl-C"})
-                raise Interrupted(_stopped(job, new=new, form=form), identity) from None
+            except KeyboardInterrupt as stop:
+                by = stopped_by(stop)
+                writer.append("run_paused", identity, {"reason": by})
+                raise Interrupted(_stopped(job, by, new=new, form=form), identity) from None
             return _end(job)
 
 
-def _stopped(job: Run, *, new: bool, form: str) -> str:
-    """What Ctrl-C left behind, and what goes on with it."""
-    kept = f"stopped by Ctrl-C; what ran is kept ({_whole(job)} trials)"
+def stopped_by(stop: KeyboardInterrupt) -> str:
+    """What stopped us, as a person calls it: a signal's name where whoever raised it told."""
+    return str(stop) or "Ctrl-C"
+
+
+def _stopped(job: Run, by: str, *, new: bool, form: str) -> str:
+    """What the stop left behind, and what goes on with it."""
+    kept = f"stopped by {by}; what ran is kept ({_whole(job)} trials)"
     again = "the same command without --new" if new else "the same command"
     return f"{kept}; the next one begins anew" if form else f"{kept}, and {again} goes on from there"
 
@@ -326,18 +329,3 @@ def _report_interrupted(job: Run) -> None:
         job.writer.append("trial_interrupted", job.id, {**started, "reason": "the harness died"})
         job.progress.note(f"trial {started['trial']} ({started['cell']}) was interrupted; it is repeated")
     job.judged.left_open = ()
-
-
-@contextmanager
-def _signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP stop a run as Ctrl-C does, so that nothing is left behind."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -47,7 +47,8 @@ class Gate:
     """`path` is a backend's name or `any`; `device` a PCI address, or None for a target that no card here has.
 
     `reason` is one line. `absent` says why a fact is missing. `workarounds` are catalogue ids that bear on this gate;
-    `weight` orders advice (0: says nothing, higher: more likely the cause).
+    `weight` orders advice (0: says nothing, higher: more likely the cause). `doubt` marks an unknown verdict that may
+    well be a block: its path is not called open.
     """
 
     layer: Layer
@@ -61,6 +62,7 @@ class Gate:
     workarounds: tuple[str, ...] = ()
     advice: str = ""
     weight: int = 0
+    doubt: bool = False
 
 
 class PathStatus(str, Enum):

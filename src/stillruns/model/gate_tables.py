@@ -97,13 +97,17 @@ class NvidiaArchitecture:
 class RuntimeGate:
     """A filter that a runtime applies before it tries a device. `kind` is list (a file named after the target must
     exist, and the target's major is 9 or more), probe (a child initialises the device and may die), file (as list,
-    without the major), integrated (drops integrated GPUs) or vulkan-off (Vulkan waits for a switch)."""
+    without the major), integrated (drops integrated GPUs), vulkan-off (Vulkan waits for a switch), driver-floor
+    (needs NVIDIA's driver `driver` or newer) or newest-cuda (from `driver` on every card gets the newest CUDA's
+    libraries); the last two only for targets below `below`, where it is given."""
 
     id: str
     runtime: str
     kind: str
     since: str
     until: str
+    driver: str
+    below: str
     text: str
     source: str
     read_on: str
@@ -140,6 +144,17 @@ class FirmwareNames:
 
 
 @dataclass(frozen=True, slots=True)
+class MesaRow:
+    """A chip that older Mesas do not know: `unknown_to` is the last series without it (`24.0`). Of newer ones it says
+    nothing."""
+
+    target: str
+    unknown_to: str
+    source: str
+    read_on: str
+
+
+@dataclass(frozen=True, slots=True)
 class GateTables:
     """All of them, as `lab` hands them to normalise and judge."""
 
@@ -155,3 +170,5 @@ class GateTables:
     workarounds: dict[str, Workaround]
     neighbours: dict[str, tuple[str, ...]]
     """Target -> other targets whose code has no instruction that it lacks (an override may name them)."""
+    mesa: dict[str, MesaRow]
+    """Target -> what was read of Mesa's driver for it (RADV)."""

@@ -166,8 +166,9 @@ class NvidiaState:
 
 @dataclass(frozen=True, slots=True)
 class Nvidia:
-    """The NVIDIA driver: version, model names by PCI address, and device nodes that are there. `minors` are the
-    numbers of /dev/nvidiaN by address, `states` what nvidia-smi says, by address (empty where it was not run)."""
+    """The NVIDIA driver: version (of its module, else of its libcuda), model names by PCI address, and device nodes
+    that are there. `minors` are the numbers of /dev/nvidiaN by address, `states` what nvidia-smi says, by address
+    (empty where it was not run)."""
 
     driver: str
     models: dict[str, str]
@@ -193,7 +194,8 @@ class BackendLibrary:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeInstall:
-    """A runtime that is installed. `version` is empty where nothing tells it; `low` and `high` bound it then."""
+    """A runtime that is installed. `version` is empty where nothing tells it; `low` and `high` bound it then.
+    `loaded` are folders beside its own whose libraries it brings along."""
 
     runtime: str
     folder: str
@@ -204,6 +206,7 @@ class RuntimeInstall:
     backends: tuple[BackendLibrary, ...]
     cite: Cite
     cpu_variants: tuple[str, ...] = ()
+    loaded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,10 @@ class Semantics(str, Enum):
     ONE = "one"
     """Only the text 1 switches it on."""
     ENUM = "enum"
+    WORDS = "words"
+    """Words with commas between them; one that is not known is passed over without a word."""
+    DURATION = "duration"
+    """Go's time.ParseDuration, or whole seconds; anything else leaves the default."""
     INDICES = "indices"
     GFX = "gfx version"
     TEXT = "text"
@@ -87,6 +91,10 @@ class ReleaseFlag:
     env: str
     programs: tuple[str, ...]
     repeat: str
+    takes: str
+    """`integer`, `number`, `integers` (a list of integers and ranges), or empty: any text."""
+    choices: tuple[str, ...]
+    """The words that are taken, where every other is refused; empty where the source lists none."""
     reader: str
     place: str
 

@@ -9,6 +9,12 @@ UNEXPORTED = "not exported"
 """`how` of a shell variable that is set and never exported: no program that the script starts sees it."""
 
 
+BUILDERS = frozenset(
+    {"cmake", "make", "gmake", "ninja", "meson", "go", "cargo", "pip", "pip3", "uv", "python", "python3", "hipconfig"}
+)
+"""Programs that compile something, or start what does: variables before them are a build's."""
+
+
 class RecipeForm(str, Enum):
     """How a recipe is written."""
 

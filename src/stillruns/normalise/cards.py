@@ -66,7 +66,7 @@ def _card(
     elif vendor == _NVIDIA:
         model = "" if isinstance(nvidia, Absence) else nvidia.models.get(address, "")
         name = re.sub(r" \(compute [\d.]+\)\Z", "", model) or name
-        target, told_by = _nvidia(model, tables)
+        target, told_by = _nvidia(model, pci_id, tables)
     info = tables.targets.get(target.partition(":")[0])
     integrated = info.kind == "APU" if info else False if vendor == _NVIDIA else None
     maker = {_AMD: "AMD", _NVIDIA: "NVIDIA", _INTEL: "Intel"}.get(vendor, "unknown maker")
@@ -91,10 +91,14 @@ def _amd(pci_id: str, node: KfdNode | None, tables: GateTables) -> tuple[str, st
     return str(TargetId(processor, sramecc)), told_by
 
 
-def _nvidia(model: str, tables: GateTables) -> tuple[str, str]:
+def _nvidia(model: str, pci_id: str, tables: GateTables) -> tuple[str, str]:
+    """What the driver says, then the chip (that of dropped cards is in the table), then the model's name."""
     compute = re.search(r"\(compute (\d+)\.(\d+)\)", model)
     if compute:
         return f"sm_{compute[1]}{compute[2]}", "nvidia-smi"
+    known = tables.gpus.get(pci_id)
+    if known is not None and known.target:
+        return known.target, f"the PCI id {pci_id}"
     for architecture in tables.nvidia:
         if model and re.search(architecture.names, model):
             return architecture.target, f"the model name {model}"

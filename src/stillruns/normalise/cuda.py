@@ -33,7 +33,8 @@ def parse(raw: Collected) -> Nvidia | Absence:
     told = version if version is not None and version.data else module
     if told is None or (not told.data and not models and not library):
         return Absence(AbsenceReason.NOT_INSTALLED, "there is no NVIDIA driver")
-    found = re.search(r"(?:Module\s+|^)(\d+(?:\.\d+)+)", told.text)
+    real = next((f.real for f in raw.files if f.path == library), "")
+    found = re.search(r"(?:Module\s+|^)(\d+(?:\.\d+)+)", told.text) or re.search(r"\.so\.(\d+(?:\.\d+)+)\Z", real)
     return Nvidia(found[1] if found else "", models, nodes, library, told.cite(), minors, _states(raw))
 
 

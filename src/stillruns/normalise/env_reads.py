@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from stillruns.model.installed import SourceRead
+from stillruns.normalise import flag_values
 from stillruns.normalise.program_help import REMOVED, replacement
 
 LARGEST = 8 << 20
@@ -89,6 +90,9 @@ class TableFlag:
     repeat: str
     path: str
     line: int
+    takes: str = ""
+    """What the handler makes of the text (normalise/flag_values.py)."""
+    choices: tuple[str, ...] = ()
 
 
 def reads(files: Iterable[tuple[str, bytes]], project: str, rev: str) -> Iterator[SourceRead]:
@@ -199,6 +203,8 @@ def _add_opt(path: str, text: str) -> Iterator[TableFlag]:
             repeat="removed" if gone else repeat,
             path=path,
             line=line + text.count("\n", head.start(), head.start(1)),
+            takes=flag_values.kind(_handler(block)) if takes and not gone else "",
+            choices=flag_values.choices(_handler(block)) if takes and not gone else (),
         )
 
 
@@ -227,4 +233,8 @@ def _bench(path: str, text: str) -> Iterator[TableFlag]:
         takes = "++i" in block
         repeat = "switch" if not takes else ("append" if _APPENDS.search(block) else "last")
         line = text.count("\n", 0, head.start()) + 1
-        yield TableFlag(names, (), "value" if takes else "", "", ("LLAMA_BENCH",), (), repeat, path, line)
+        yield TableFlag(
+            names, (), "value" if takes else "", "", ("LLAMA_BENCH",), (), repeat, path, line,
+            takes=flag_values.kind(block) if takes else "",
+            choices=flag_values.choices(re.sub(r"\+\+i >= argc[^}]*\}", "", block)) if takes else (),
+        )  # fmt: skip

@@ -95,6 +95,17 @@ def test_sides_are_added_up() -> None:
     assert claim(*SEEN, cell(failed=3)).sides == ()
 
 
+def test_what_a_device_has_to_be_faster_than() -> None:
+    """Than the CPU alone; than its own side without layers only where there is no such cell, whatever placement each
+    shows."""
+    bare = cell(layers=0, passed=3, speed=10.0, placement="0 repeating of 5")
+    used = cell(layers=2, passed=3, speed=30.0, placement="1 repeating and output of 5")
+    assert claim(*SEEN, bare, used).sides == ()
+    for alone, said in ((20.0, ()), (40.0, ("1 of 1 have a speed to compare, and none of these is faster",))):
+        sides = claim(*SEEN, bare, used, cell("cpu", "none", passed=3, speed=alone)).sides
+        assert tuple(line.partition("layers on it, ")[2] for line in sides) == said
+
+
 def test_times_to_a_crash() -> None:
     """A time that repeats is the fault's own; one that holds a wait, or that is not known, is not."""
     stock = next(h for h in library() if h.id == "crash-time-deterministic")

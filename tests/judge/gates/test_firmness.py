@@ -190,8 +190,9 @@ def test_no_uncorrectable_errors_is_none(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_nvidia_names(tmp_path: Path, model: str, target: str) -> None:
-    """A model name leads to the capability that NVIDIA's own lists give it, and to none where they do not."""
-    sysroots.card(tmp_path, "0000:3b:00.0", 0x1B38, vendor=0x10DE, driver="nvidia", kind="0x030200")
+    """A model name leads to the capability that NVIDIA's own lists give it, and to none where they do not (the
+    card's PCI id is in no table)."""
+    sysroots.card(tmp_path, "0000:3b:00.0", 0x2FFF, vendor=0x10DE, driver="nvidia", kind="0x030200")
     sysroots.write(tmp_path, "proc/driver/nvidia/version", "NVRM version: x  Kernel Module  580.95.05  x")
     sysroots.write(tmp_path, "proc/driver/nvidia/gpus/0000:3b:00.0/information", f"Model: \t {model}")
     assert machines.of(tmp_path).cards[0].target == target

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import described
 import machines
 import sysroots
 from stillruns.model.absence import Absence, AbsenceReason
@@ -459,9 +460,61 @@ class TestEnvironment:
         sysroots.node(root, 2, simd_count=28, gfx_target_version=90012, vendor_id=0x1002, device_id=0x1636,
                       location_id=0x800, drm_render_minor=129)  # fmt: skip
         sysroots.card(root, "0000:08:00.0", 0x1636, minor=129)
-        matrix = machines.judged(machines.with_runtime(machines.of(root), "gfx906", "gfx900"))
-        (advice,) = [entry.text for entry in matrix.advice if "HSA_OVERRIDE" in entry.text]
+        machine = machines.with_kernels(machines.with_runtime(machines.of(root), "gfx906", "gfx900"), "gfx900")
+        (advice,) = [entry.text for entry in machines.judged(machine).advice if "HSA_OVERRIDE" in entry.text]
         assert advice.startswith("set HSA_OVERRIDE_GFX_VERSION_2=9.0.0")
+
+    @pytest.mark.parametrize(
+        ("code", "kernels", "advice"),
+        [
+            (("gfx1100", "gfx1103"), ("gfx1100",), "set HSA_OVERRIDE_GFX_VERSION=11.0.0"),
+            (("gfx1103",), ("gfx1100",), "build a runtime for gfx1100 and set HSA_OVERRIDE_GFX_VERSION=11.0.0"),
+            (("gfx1100",), ("gfx1030",), ""),
+            (("gfx1101",), ("gfx1100", "gfx1101"), "set HSA_OVERRIDE_GFX_VERSION=11.0.1"),
+        ],
+    )
+    def test_a_neighbour_in_code_and_kernels(
+        self, tmp_path: Path, code: tuple[str, ...], kernels: tuple[str, ...], advice: str
+    ) -> None:
+        """An override leads to code and to rocBLAS's kernels alike: one without the other is no way."""
+        sysroots.node(tmp_path, 0)
+        sysroots.node(tmp_path, 1, simd_count=24, gfx_target_version=110003, vendor_id=0x1002, device_id=0x15BF,
+                      location_id=0x400, drm_render_minor=128)  # fmt: skip
+        sysroots.card(tmp_path, device=0x15BF)
+        machine = machines.with_runtime(machines.of(tmp_path), *code, library_target=kernels[0])
+        texts = [entry.text for entry in machines.judged(machines.with_kernels(machine, *kernels)).advice]
+        found = [text for text in texts if "HSA_OVERRIDE" in text]
+        assert (found[0].startswith(advice) and len(found) == 1) if advice else not found, texts
+
+    @pytest.mark.parametrize(
+        ("card", "library", "advice"),
+        [
+            ({"id": "10de:1db4", "model": "Tesla V100-PCIE-16GB"}, "cuda", "the Vulkan backend on sm_70: it is open"),
+            ({"id": "8086:e20b", "driver": "xe"}, "", "use a runtime with the Vulkan backend: the card's driver"),
+        ],
+    )
+    def test_vulkan_instead(self, tmp_path: Path, card: dict[str, object], library: str, advice: str) -> None:
+        """Vulkan is the way out of a stopped CUDA too, and the only one of an Intel card that no runtime uses."""
+        files = {"/usr/lib/ollama/libggml-cpu.so": "elf"}
+        if library:
+            files |= {
+                "/usr/lib/ollama/libggml-cuda.so": "cuda 75,86 12",
+                "/usr/lib/ollama/libggml-vulkan.so": "vulkan",
+            }
+        icd = {"icd": "nvidia" if library else "intel"}
+        card |= {"address": "0000:01:00.0", "gib": 16}
+        described.build(
+            tmp_path, {"os": "arch", "cards": [card], "nvidia": "580.82.07", "vulkan": icd, "files": files}, {}
+        )
+        texts = [entry.text for entry in machines.judged(machines.of(tmp_path)).advice]
+        assert any(advice in text for text in texts), texts
+
+    def test_kernels_without_code(self, tmp_path: Path) -> None:
+        """Where the runtime's library lacks the target as well, rocBLAS's files come after a build that has it."""
+        machine = machines.with_runtime(machines.of(tmp_path), "gfx1030", library_target="gfx1030")
+        texts = [entry.text for entry in machines.judged(machine, "gfx803").advice]
+        assert texts[0].startswith("take or build a runtime whose library holds gfx803")
+        assert any("rocBLAS kernels" in text for text in texts[1:])
 
     def test_advice_fits_the_target(self, root: Path) -> None:
         """Packages that carry no gfx1031 are not advised for it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stillruns.catalogue.gate_tables import target_names
 from stillruns.catalogue.options import options
 from stillruns.judge.recipe.ground import Ground
 from stillruns.judge.recipe.lint import lint
@@ -33,7 +34,12 @@ OLD_HELP = """----- common params -----
 
 def ground(*engines: Installed) -> Ground:
     """The real catalogue, and these programs."""
-    return Ground(options=options(), installed={engine.program: engine for engine in engines}, sources={})
+    return Ground(
+        options=options(),
+        installed={engine.program: engine for engine in engines},
+        sources={},
+        targets=target_names(),
+    )
 
 
 def engine(

@@ -52,6 +52,10 @@ CORRECTED = [
     ("c.md", "Do\n~~~sh\n$ export GGML_CUDA_P2P=0\nu@h:~$ llama-cli -m x\n~~~\n",
      "Do\n~~~sh\nu@h:~$ llama-cli -m x\n~~~\n"),
     ("x.sh", "HSA_ENABLE_SDMA=0\nM=x\nllama-cli -m $M\n", "export HSA_ENABLE_SDMA=0\nM=x\nllama-cli -m $M\n"),
+    ("x.sh", "A=(-m x --no-mmap)\nA+=(-fa)\nllama-cli \"${A[@]}\"\nllama-server \"${A[@]}\"\n",
+     "A=(-m x --load-mode none)\nA+=(-fa on)\nllama-cli \"${A[@]}\"\nllama-server \"${A[@]}\"\n"),
+    ("x.sh", "llama-cli -tps 4 -m x\n", "llama-cli -m x\n"),
+    ("x.sh", "llama-server --spec-draft-n-max 4 --spec-draft-n-max-x 2\n", "llama-server --spec-draft-n-max 4\n"),
     ("c.md", "Do\n```sh\n$ llama-cli --no-mmap\nout\n```\n", "Do\n```sh\n$ llama-cli --load-mode none\nout\n```\n"),
 ]  # fmt: skip
 
@@ -79,6 +83,21 @@ def test_nothing_to_change(recipe: str) -> None:
     """A recipe that is read as written is left alone."""
     result = judged(recipe)
     assert (result.corrected, result.edits, result.clean) == (None, (), True)
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        "OLLAMA_NOT_THERE=1 go generate ./...\n",  # the program of a build that lint has no list of
+        "export LLAMA_MY_TAG=b1\n./build-image.sh\n",  # somebody's script
+        "export AMDGPU_TARGETS=gfx906\ncmake -B b\nllama-server -m x\n",  # a build in the same script
+        "export OLLAMA_MINE=1\necho $OLLAMA_MINE\nollama serve\n",  # the script itself
+        "docker run -e OLLAMA_NOT_THERE=1 me/mine\n",
+    ],
+)
+def test_what_another_may_want_stays(recipe: str) -> None:
+    """A name that nothing of llama.cpp or Ollama reads is taken out only where nothing else gets to see it."""
+    assert judged(recipe).corrected is None
 
 
 WORDS = [

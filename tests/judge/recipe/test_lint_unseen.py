@@ -118,3 +118,11 @@ def test_environment_on_one_line_is_said() -> None:
     """A flow map of a compose file is named instead of being passed over."""
     result = judged('services:\n  a:\n    image: ollama/ollama\n    environment: {A: "1"}\n', path="c.yml")
     assert any("on one line" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(("value", "said"), [("$PATH", 1), ("${HOME}/x", 1), ("/usr/bin", 0), ("5$", 0)])
+def test_unit_fills_nothing_in(value: str, said: int) -> None:
+    """The dollar sign has no meaning in Environment= (systemd.exec(5))."""
+    text = f'[Service]\nEnvironment="PATH={value}"\nExecStart=/usr/bin/ollama serve\n'
+    found = [i for i in judged(text, path="o.service").items if i.verdict.value == "conflict"]
+    assert [i.value_verdict.value for i in found if i.value_verdict] == ["other meaning"] * said

@@ -75,6 +75,51 @@ CASES = [
     ("llama-cli --bogus-flag 1", "--bogus-flag", "not found", None, ""),
     ("llama-cli -ts 3,1", "-ts", "read", "ok", ""),
     ("llama-cli -ts 3GB", "-ts", "read", "other meaning", ""),
+    ("llama-cli -ctk q8_0", "-ctk", "read", "ok", ""),
+    ("llama-cli -ctk q9", "-ctk", "read", "not accepted", ""),
+    ("llama-server --spec-type ngram-mod,draft-mtp", "--spec-type", "read", "ok", ""),
+    ("llama-server --spec-type ngram-mod,guess", "--spec-type", "read", "not accepted", ""),
+    ("llama-server --parallel 2", "--parallel", "read", "ok", ""),
+    ("llama-server --parallel two", "--parallel", "read", "not accepted", ""),
+    ("llama-server --temp 0.6", "--temp", "read", "ok", ""),
+    ("llama-server -sm tensor", "-sm", "read", "ok", ""),
+    ("llama-server -sm rows", "-sm", "read", "not accepted", ""),
+    ("llama-bench -p 512,1024-4096*2", "-p", "read", "ok", ""),
+    ("llama-bench -p 512,many", "-p", "read", "not accepted", ""),
+    ("cmake -B b -DGGML_HIP_ROCWMMA_FATTN=ON", "GGML_HIP_ROCWMMA_FATTN", "removed", "no effect", ""),
+    ("cmake -B b -DLLAMA_BUILD_SERVER=ON", "LLAMA_BUILD_SERVER", "read", "ok", ""),
+    ("cmake -B b -DLLAMA_BUILD_SERVER=maybe", "LLAMA_BUILD_SERVER", "read", "not accepted", ""),
+    ("cmake -B b -DGGML_CUDA=OFF", "GGML_CUDA", "read", "ok", ""),
+    ("cmake -B b -DLLAMA_STATIC=ON", "LLAMA_STATIC", "renamed", "no effect", "GGML_STATIC"),
+    ("HSA_OVERRIDE_GFX_VERSION=10.1.10 ollama serve", "HSA_OVERRIDE_GFX_VERSION", "read", "other meaning", ""),
+    ("HSA_OVERRIDE_GFX_VERSION=9.0.10 ollama serve", "HSA_OVERRIDE_GFX_VERSION", "read", "ok", ""),
+    ("RADV_DEBUG=novm,zerovram llama-server", "RADV_DEBUG", "read", "other meaning", ""),
+    ("RADV_DEBUG=nocache,zerovram llama-server", "RADV_DEBUG", "read", "ok", ""),
+    ("OLLAMA_LLM_LIBRARY=rocm ollama serve", "OLLAMA_LLM_LIBRARY", "read", "not accepted", ""),
+    ("OLLAMA_LLM_LIBRARY=rocm_v7_2 ollama serve", "OLLAMA_LLM_LIBRARY", "read", "ok", ""),
+    ("docker run -e OLLAMA_LLM_LIBRARY=rocm ollama/ollama:rocm", "OLLAMA_LLM_LIBRARY", "read", "not accepted", ""),
+    ("docker run -e OLLAMA_LLM_LIBRARY=rocm ollama/ollama:0.20.1", "OLLAMA_LLM_LIBRARY", "read", None, ""),
+    ("docker run -e OLLAMA_LLM_LIBRARY=rocm me/mine", "OLLAMA_LLM_LIBRARY", "read", None, ""),
+    ("docker run -e OLLAMA_VULKAN=1 me/mine", "OLLAMA_VULKAN", "read", "ok", ""),
+    ("OLLAMA_KEEP_ALIVE=-1 ollama serve", "OLLAMA_KEEP_ALIVE", "read", "ok", ""),
+    ("OLLAMA_KEEP_ALIVE=1h30m ollama serve", "OLLAMA_KEEP_ALIVE", "read", "ok", ""),
+    ("OLLAMA_KEEP_ALIVE=forever ollama serve", "OLLAMA_KEEP_ALIVE", "read", "no effect", ""),
+    ("FORCE_CMAKE=1 pip install llama-cpp-python", "FORCE_CMAKE", "removed", "no effect", ""),
+    ("PYTORCH_ROCM_ARCH=gfx906 pip wheel .", "PYTORCH_ROCM_ARCH", "read", None, ""),
+    ("export PYTORCH_ROCM_ARCH=gfx906\npip wheel .", "PYTORCH_ROCM_ARCH", "read", None, ""),
+    ("export PYTORCH_ROCM_ARCH=gfx906\nllama-server", "PYTORCH_ROCM_ARCH", "build-time only", "no effect", ""),
+    ("export ROCM_PATH=/r\ncmake -B b", "ROCM_PATH", "read", None, ""),
+    ("export HCC_AMDGPU_TARGET=gfx906\ncmake -B b", "HCC_AMDGPU_TARGET", "build-time only", "no effect", ""),
+    ("HF_TOKEN=x llama-server", "HF_TOKEN", "read", None, ""),
+    ("HF_TOKEN=x vllm serve m", "HF_TOKEN", "read", None, ""),
+    ("LLAMA_API_KEY=x llama-server", "LLAMA_API_KEY", "read", None, ""),
+    ("HSA_TOOLS_LIB=x llama-server", "HSA_TOOLS_LIB", "read", None, ""),
+    ("ROC_SIGNAL_POOL_SIZE=64 ollama serve", "ROC_SIGNAL_POOL_SIZE", "read", None, ""),
+    ("RADV_PERF_TEST=nosam llama-server", "RADV_PERF_TEST", "not found", "no effect", "RADV_PERFTEST"),
+    ("HF_HOME=/h llama-server", "HF_HOME", "read", None, ""),
+    ("HF_HOME=/h vllm serve m", "HF_HOME", "read", None, ""),
+    ("VLLM_USE_TRITON_FLASH_ATTN=0 vllm serve m", "VLLM_USE_TRITON_FLASH_ATTN", "read", "ok", ""),
+    ("VLLM_USE_TRITON_FLASH_ATTN=0 llama-server", "VLLM_USE_TRITON_FLASH_ATTN", "other program", "no effect", ""),
 ]  # fmt: skip
 
 
@@ -136,13 +181,15 @@ def test_deprecated_in_the_installed_build() -> None:
 
 def test_config_file() -> None:
     """Keys of config.ini are options; a build without the string reads no such file."""
-    text = "[*]\nn-gpu-layers = 99\nngl = many\nbogus = 1\nno-kv-offload = 2\n"
+    text = "[*]\nn-gpu-layers = 99\nngl = many\nbogus = 1\nno-kv-offload = 2\nno-mmap = true\nctk = q9\n"
     found = {i.name: pair(i) for i in judged(text, path="c.ini").items}
     assert found == {
         "n-gpu-layers": ("read", "ok"),
         "ngl": ("read", "not accepted"),
         "bogus": ("not found", None),
         "no-kv-offload": ("read", "other meaning"),
+        "no-mmap": ("removed", "no effect"),
+        "ctk": ("read", "not accepted"),
     }
     item = only("[*]\nngl = 9\n", "ngl", VULKAN, path="c.ini")
     assert pair(item) == ("not found", "no effect")
@@ -153,3 +200,62 @@ def test_variables_of_the_shell_are_not_judged() -> None:
     result = judged("export PATH=/x LD_LIBRARY_PATH=/y FOO=1\nllama-server\n")
     assert [item.name for item in result.items] == ["llama-server"]
     assert "FOO, LD_LIBRARY_PATH, PATH" in result.notes[-1]
+
+
+def test_words_of_an_installed_ollama_are_not_those_of_the_newest() -> None:
+    """Which libraries a build of Ollama has is not known from the newest release's list."""
+    mine = Installed("ollama", "/opt/ollama", "on PATH", "0.20.1", (), (), (), {})
+    item = only("OLLAMA_LLM_LIBRARY=rocm ollama serve", "OLLAMA_LLM_LIBRARY", mine)
+    assert pair(item) == ("read", None)
+    assert "newest release" in item.why
+
+
+@pytest.mark.parametrize(
+    ("before", "judged_as"),
+    [
+        ("cd koboldcpp && ", []),
+        ("cd /src/ollama\n", []),
+        ("cd llama.cpp && ", ["removed"]),
+        ("cd ~/src && ", []),
+        ("cd .. && ", ["removed"]),
+        ("cd $FOLDER && ", ["removed"]),
+        ("", ["removed"]),
+    ],
+)
+def test_make_belongs_to_the_folder(before: str, judged_as: list[str]) -> None:
+    """`make NAME=1` is llama.cpp's Makefile's only where the last `cd` does not lead to another project."""
+    found = [i.verdict.value for i in judged(f"{before}make LLAMA_HIPBLAS=1\n").items if i.kind.value == "cmake"]
+    assert found == judged_as
+
+
+def test_name_that_the_recipe_fills_in_itself() -> None:
+    """A variable of the recipe's own looks like Ollama's and is not judged, let alone called one that never was."""
+    text = "FROM x\nENV OLLAMA_MY_VERSION=v1\nRUN git clone -b ${OLLAMA_MY_VERSION} x\nENTRYPOINT ollama serve\n"
+    result = judged(text, path="Dockerfile")
+    assert "OLLAMA_MY_VERSION" not in [item.name for item in result.items]
+    assert "OLLAMA_MY_VERSION" in result.notes[-1]
+    elsewhere = text.replace("${OLLAMA_MY_VERSION}", "v1")
+    assert only(elsewhere, "OLLAMA_MY_VERSION", path="Dockerfile").verdict.value == "never existed"
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        "CUDA_DEVICE_ORDER=PCI_BUS_ID llama-server",  # the CUDA driver
+        "VK_INSTANCE_LAYERS=x llama-server",  # the Vulkan loader
+        "NCCL_DEBUG=INFO vllm serve m",
+        "PYTORCH_TUNABLEOP_ENABLED=1 python train.py",
+        "LD_DEBUG=libs llama-server",
+        "MESA_SHADER_CACHE_MAX_SIZE=1G llama-server",
+        "GPU_ARCHS=gfx906 pip wheel .",  # a family that was searched, and a program that was not
+        "GPU_ARCHS=gfx906 vllm serve m",
+        "HF_HUB_ENABLE_HF_TRANSFER=1 vllm serve m",
+    ],
+)
+def test_family_that_nobody_searched_is_not_judged(recipe: str) -> None:
+    """No list of the names that CUDA, the Vulkan loader or PyTorch read is here: lint says nothing of the others."""
+    for build in ((), (HIP,)):
+        result = judged(recipe, *build)
+        assert [item.name for item in result.items if item.kind.value == "env"] == []
+        assert recipe.partition("=")[0] in result.notes[-1]
+        assert result.corrected is None

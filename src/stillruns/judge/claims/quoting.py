@@ -90,8 +90,9 @@ def faster(used: Sequence[ObservedCell], cells: Sequence[ObservedCell]) -> tuple
 
 
 def _compared(cell: ObservedCell, cells: Sequence[ObservedCell]) -> bool | None:
-    """Whether it is faster than its side's cell that offloads nothing; None where there is nothing to compare."""
-    base = _without_layers(cell, cells)
+    """Whether it is faster than the CPU's own cell, or, where there is none, than its side's that offloads nothing;
+    None where there is nothing to compare. (A device without layers is no CPU: weights may be laid out otherwise.)"""
+    base = _of_cpu(cell, cells) or next((c for c in cells if c.layers == 0 and _beside_layers(c, cell)), None)
     if base is None or throughput.spread(_speeds(cell)) is None or throughput.spread(_speeds(base)) is None:
         return None
     return throughput.no_faster(_speeds(cell), _speeds(base)) is None
@@ -255,7 +256,7 @@ def against_cpu(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
     for cell in cells:
         if cell.layers in (0, "none", "server") or _without_layers(cell, cells) is not None:
             continue
-        base = next((c for c in cells if c.layers == "none" and _same_question(c, cell)), None)
+        base = _of_cpu(cell, cells)
         text = throughput.no_faster(_speeds(cell), _speeds(base)) if base is not None else None
         if text:
             found.append(f"{cell.id}: {text}")
@@ -266,6 +267,10 @@ def _without_layers(cell: ObservedCell, cells: Sequence[ObservedCell]) -> Observ
     return next((c for c in cells if c.layers == 0 and _same(c, cell)), None)
 
 
+def _of_cpu(cell: ObservedCell, cells: Sequence[ObservedCell]) -> ObservedCell | None:
+    return next((c for c in cells if c.layers == "none" and _same_question(c, cell)), None)
+
+
 def _same_question(a: ObservedCell, b: ObservedCell) -> bool:
     """Whether a CPU's cell was asked what a card's was, of the same model and build, on as many threads."""
     same = (a.factors.get(name) == b.factors.get(name) for name in _QUESTION)
@@ -273,12 +278,16 @@ def _same_question(a: ObservedCell, b: ObservedCell) -> bool:
 
 
 def _same(a: ObservedCell, b: ObservedCell) -> bool:
-    """Whether two cells differ in their layers only."""
-    return (
-        a.side == b.side
-        and a.axes == b.axes
-        and all(a.factors.get(n) == b.factors.get(n) for n in {*a.factors, *b.factors} - {"layers"})
-    )
+    """Whether two cells differ in their layers only. (Where the placement was seen they differ in it too, and are not
+    the same: the warnings that rest on this are in the digests of recorded runs; `against_cpu` warns of those cells.)
+    """
+    return a.factors.get("placement") == b.factors.get("placement") and _beside_layers(a, b)
+
+
+def _beside_layers(a: ObservedCell, b: ObservedCell) -> bool:
+    """Whether two cells differ in their layers, and the placement that follows from them, only."""
+    others = {*a.factors, *b.factors} - {"layers", "placement"}
+    return a.side == b.side and a.axes == b.axes and all(a.factors.get(n) == b.factors.get(n) for n in others)
 
 
 def _speeds(cell: ObservedCell) -> list[float]:

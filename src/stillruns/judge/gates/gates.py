@@ -81,6 +81,9 @@ _DECIDING: dict[Backend, tuple[Layer, ...]] = {
 _TOLD_ONLY = (Layer.SUPPORT, Layer.BUILD_FILTER, Layer.SOURCE_MACROS)
 """Layers whose `partial` says nothing against a path that is open."""
 
+_OTHERS = {"rocm": "ROCm", "cuda": "CUDA"}
+"""Backends that Vulkan may stand in for."""
+
 _GOOD = (GateStatus.ALLOW, GateStatus.PARTIAL)
 
 
@@ -157,6 +160,7 @@ def conclude(view: PathView, gates: Sequence[Gate]) -> GatePath:
     missing = [layer for layer in needed if status.get(layer) not in _GOOD]
     if view.backend is Backend.CPU and status.get(Layer.DEVICE_INIT) is GateStatus.ALLOW:
         missing = []  # the program started on this CPU, which says more than its name
+    missing += [gate.layer for gate in gates if gate.doubt and gate.layer not in missing]
     if missing:
         text = f"nothing that was read stops it, but {_list(missing)} could not be decided"
         if len(missing) == 1:
@@ -193,37 +197,45 @@ def _list(layers: Sequence[Layer]) -> str:
 
 def advise(gates: Sequence[Gate], paths: Sequence[GatePath]) -> tuple[Advice, ...]:
     """At most five, the likeliest first; one text once, though several cards ask for it."""
+    found: dict[str, tuple[int, Gate]] = {}
+    for gate in gates:
+        if not (gate.doubt or gate.status in (GateStatus.BLOCK, GateStatus.PARTIAL)) or not gate.advice:
+            continue
+        weight = gate.weight + (0 if gate.doubt or gate.status is GateStatus.BLOCK else -50)
+        weight -= 60 if gate.target == "none" else 0  # a card that only drives a screen is no first concern
+        if gate.advice not in found or found[gate.advice][0] < weight:
+            found[gate.advice] = (weight, gate)
+    ranked = [gate for _, gate in sorted(found.values(), key=lambda pair: -pair[0])]
+    advice = [(gate.advice, gate.path, gate.layer, gate.workarounds) for gate in ranked]
+    instead = _vulkan_instead(gates, paths)
+    if instead:
+        advice.insert(min(1, len(advice)), (instead, "vulkan", Layer.VULKAN, ("prefer-vulkan",)))
+    return tuple(Advice(rank, *parts) for rank, parts in enumerate(advice[:MOST_ADVICE], 1))
+
+
+def _vulkan_instead(gates: Sequence[Gate], paths: Sequence[GatePath]) -> str:
+    """Vulkan for a card whose other backend is stopped, or that no runtime here uses; empty where there is no such
+    way."""
     whole = {(gate.target, gate.device) for gate in gates if gate.layer is Layer.VULKAN and gate.status in _GOOD}
-    opened = {
+    ways = {
         (path.target, path.device): path.status
         for path in paths
         if path.path == "vulkan" and path.status is not PathStatus.STOPPED and (path.target, path.device) in whole
     }
-    found: dict[str, tuple[int, Gate]] = {}
-    for gate in gates:
-        if gate.status not in (GateStatus.BLOCK, GateStatus.PARTIAL) or not gate.advice:
+    for path in paths:
+        way = ways.get((path.target, path.device))
+        if path.path not in _OTHERS or path.status is not PathStatus.STOPPED or way is None or path.target == "none":
             continue
-        weight = gate.weight + (0 if gate.status is GateStatus.BLOCK else -50)
-        weight -= 60 if gate.target == "none" else 0  # a card that only drives a screen is no first concern
-        if gate.advice not in found or found[gate.advice][0] < weight:
-            found[gate.advice] = (weight, gate)
-    stopped = next(
-        (
-            p
-            for p in paths
-            if p.path == "rocm" and p.status is PathStatus.STOPPED and (p.target, p.device) in opened
-            if p.target != "none"
-        ),
-        None,
-    )
-    ranked = [gate for _, gate in sorted(found.values(), key=lambda pair: -pair[0])]
-    advice = [(gate.advice, gate.path, gate.layer, gate.workarounds) for gate in ranked]
-    if stopped is not None:
-        text = f"use the Vulkan backend on {stopped.target}: it is open where ROCm is stopped"
-        if opened[stopped.target, stopped.device] is not PathStatus.OPEN:
-            text = f"use a runtime with the Vulkan backend on {stopped.target}: its driver is there, ROCm is stopped"
-        advice.insert(min(1, len(advice)), (text, "vulkan", Layer.VULKAN, ("prefer-vulkan",)))
-    return tuple(Advice(rank, *parts) for rank, parts in enumerate(advice[:MOST_ADVICE], 1))
+        other = _OTHERS[path.path]
+        if way is PathStatus.OPEN:
+            return f"use the Vulkan backend on {path.target}: it is open where {other} is stopped"
+        return f"use a runtime with the Vulkan backend on {path.target}: its driver is there, {other} is stopped"
+    of_cards = [path for path in paths if path.path != "cpu"]
+    if ways and all(path.status is PathStatus.UNKNOWN for path in of_cards):
+        return (
+            "use a runtime with the Vulkan backend: the card's driver is there, and no runtime was found that uses it"
+        )
+    return ""
 
 
 def _answers(views: Sequence[PathView], paths: Sequence[GatePath], gates: Sequence[Gate]) -> list[CardAnswer]:

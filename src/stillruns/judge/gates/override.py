@@ -13,10 +13,13 @@ from stillruns.judge.gates.path_view import PathView
 from stillruns.judge.gates.serving import servers
 from stillruns.model.backend import Backend
 from stillruns.model.gate import Gate
+from stillruns.model.kernel_library import LibraryState
 from stillruns.model.machine import Environment
 from stillruns.model.target import TargetId, from_override
 
 VARIABLE = "HSA_OVERRIDE_GFX_VERSION"
+USABLE = (LibraryState.COMPLETE, LibraryState.FALLBACK_ONLY, LibraryState.MIXED)
+"""States of a kernel folder in which a target is served."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,18 +84,43 @@ def compatible(view: PathView, other: str) -> bool:
 
 
 def advice(view: PathView, built: Iterable[str]) -> str:
-    """The override that lets this target use what is built for a neighbour; empty where none would, or one acts."""
+    """The override that lets this target use what is built for a neighbour; empty where none would, or one acts.
+
+    The neighbour must be in the runtime's code and in rocBLAS's kernels alike: where the runtime's code lacks it, the
+    advice is to build it as well; where rocBLAS's kernels lack it, there is none.
+    """
     if view.column or view.backend is not Backend.ROCM:
         return ""
     there = set(built)
+    second = ""
     for other in view.tables.neighbours.get(view.processor, ()):
         info = view.tables.targets.get(other)
-        if other in there and info is not None and info.override:
-            return (
-                f"set {_name(view)}={info.override} for the server: {other} is built, and its code needs nothing "
-                f"that {view.processor} lacks"
-            )
-    return ""
+        if other not in there or info is None or not info.override or _kernels(view, other) is False:
+            continue
+        code, setting = code_holds(view, other), f"{_name(view)}={info.override}"
+        why = f"its code needs nothing that {view.processor} lacks"
+        if code is True:
+            return f"set {setting} for the server: {other} is built, and {why}"
+        verb = "build" if code is False else "take or build"
+        second = second or f"{verb} a runtime for {other} and set {setting} for it: rocBLAS has {other}, and {why}"
+    return second
+
+
+def code_holds(view: PathView, other: str) -> bool | None:
+    """Whether a runtime's library of this path holds code for a target; None where no library was read."""
+    found = [code for _, library in view.backend_libraries if (code := view.code(library.path)) is not None]
+    info = view.tables.targets.get(other)
+    names = (other, info.generic if info and info.generic else other)
+    return any(entry.processor in names for code in found for entry in code.targets) if found else None
+
+
+def _kernels(view: PathView, other: str) -> bool | None:
+    """Whether the rocBLAS that a runtime links has kernels for another target; None where that is not known."""
+    for _, library in view.backend_libraries:
+        folder = view.folder_of(library, "rocBLAS")
+        if folder is not None:
+            return folder.of(other).state in USABLE
+    return None
 
 
 def _name(view: PathView) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from stillruns.model.absence import AbsenceReason
@@ -46,6 +47,11 @@ class PathView:
         """What to install for this target: `NVIDIA's driver`, and its branch where newer ones dropped the card."""
         branch = self.last_nvidia_branch
         return "NVIDIA's driver" + (f" (branch {branch}: newer ones dropped {self.processor})" if branch else "")
+
+    @property
+    def vulkan_loader(self) -> str:
+        """The packages that bring Vulkan's loader, and Mesa's drivers where the card's own does not bring one."""
+        return "libvulkan1" if self.processor.startswith("sm_") else "libvulkan1 and mesa-vulkan-drivers"
 
     @property
     def shown(self) -> str:
@@ -120,6 +126,11 @@ class PathView:
     def unknown(self, layer: Layer, reason: str, absent: AbsenceReason, *evidence: Cite | None) -> Gate:
         """A layer that nothing decides here."""
         return self.gate(layer, GateStatus.UNKNOWN, reason, *evidence, absent=absent)
+
+    def perhaps(self, gate: Gate, reason: str, absent: AbsenceReason) -> Gate:
+        """A block that holds under a condition that nothing tells: it decides nothing, and the path is not open."""
+        doubt = gate.status is GateStatus.BLOCK
+        return dataclasses.replace(self.unknown(gate.layer, reason, absent, *gate.evidence), doubt=doubt)
 
     def events(self, layer: Layer) -> tuple[KernelSign, ...]:
         """The kernel log's events of a layer that bear on this card (its address, its PCI id, or no address at

@@ -26,7 +26,7 @@ def option(case: Case, ground: Ground) -> LintItem | None:
     gone = ground.readers(name, "cmake-gone")
     if live or (row is None and computed):
         evidence = [cite_source(read) for read in live[:2]] + [cite_reader(found) for found in computed[:1]]
-        return _fine(case, row, evidence)
+        return _fine(case, row, evidence, (live[0].text if live else computed[0].text))
     if row is not None:
         return _curated(case, ground, row, [cite_source(read) for read in reads[:2]])
     if gone:
@@ -43,7 +43,7 @@ def option(case: Case, ground: Ground) -> LintItem | None:
     return None
 
 
-def _fine(case: Case, row: OptionRow | None, evidence: list[Citation]) -> LintItem:
+def _fine(case: Case, row: OptionRow | None, evidence: list[Citation], declared: str = "") -> LintItem:
     if row is not None:
         evidence = [*evidence, cite_row(row)]
     return verdict(
@@ -51,7 +51,7 @@ def _fine(case: Case, row: OptionRow | None, evidence: list[Citation]) -> LintIt
         Reading.READ,
         evidence,
         why=row.notes if row else "",
-        value=values.cmake(case.item.value, row),
+        value=values.cmake(case.item.value, row, declared),
         reader=row.reader if row else evidence[0].place,
         effect=row.effect if row else evidence[0].text,
         default=row.default if row else "",
@@ -82,7 +82,7 @@ def _make(case: Case, ground: Ground) -> LintItem | None:
     row = ground.options.find("cmake", f"make {case.item.name}")
     if row is None and case.item.name.startswith(("LLAMA_", "GGML_")):
         row = ground.options.find("cmake", "make LLAMA_HIPBLAS")
-    if row is None:
+    if row is None or _elsewhere(case):
         return None
     return verdict(
         case,
@@ -94,6 +94,17 @@ def _make(case: Case, ground: Ground) -> LintItem | None:
         until=row.until,
         use=_cmake_for(ground, case),
     )
+
+
+def _elsewhere(case: Case) -> bool:
+    """Does `make` run in the folder of another project? The last `cd` before it says so."""
+    for command in reversed(case.recipe.commands[: case.item.command]):
+        if command.program == "cd" and command.words:
+            folder = command.words[0]
+            last = folder.text.rstrip("/").rpartition("/")[2]
+            named = not folder.dynamic and last.strip("~.-")
+            return bool(named) and "llama.cpp" not in folder.text and "llama-cpp" not in folder.text
+    return False
 
 
 def _cmake_for(ground: Ground, case: Case) -> str:

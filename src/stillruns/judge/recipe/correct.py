@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stillruns.judge.recipe.conflicts import given
-from stillruns.judge.recipe.ground import Ground, fold
+from stillruns.judge.recipe.ground import FAMILY, Ground, fold
 from stillruns.judge.recipe.made import near
+from stillruns.judge.recipe.variables import own_use
 from stillruns.model.lint import Edit, LintItem, Reading, ValueReading
-from stillruns.model.recipe import UNEXPORTED, Item, ItemKind, Recipe
+from stillruns.model.recipe import BUILDERS, UNEXPORTED, Item, ItemKind, Recipe
 
 _GONE = (Reading.REMOVED, Reading.RENAMED, Reading.NEVER, Reading.NOT_FOUND, Reading.OTHER, Reading.BUILD_TIME)
 
@@ -20,6 +21,12 @@ _HULL = re.compile(r"[ \t]*(export|ENV|Environment=|environment:)[ \t]*\Z")
 
 _PROMPT = re.compile(r"[ \t>]*(?:[\w.-]+@[\w.-]+[:~\w/.\-]*)?[$#%][ \t]+")
 """A shell's prompt, which goes away with the only command behind it."""
+
+
+_LONG = 6
+"""Of a shorter flag (`-tps`) nobody can say which other one it was meant to be."""
+_SERVERS = ("ollama", "main", "server", "vllm")
+"""Programs beside llama.cpp's whose variables are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +132,11 @@ def _flag(recipe: Recipe, item: Item, verdict: LintItem, ground: Ground) -> _Cha
     if option is None:
         use = re.sub(r"\s*\(.*\)", "", verdict.use or "")
         end = with_value if not item.joined else item.end
-        if verdict.verdict is Reading.NOT_FOUND and use not in near(fold(item.name), [use])[:1]:
+        if verdict.verdict is Reading.NOT_FOUND and (
+            len(item.name) < _LONG or use not in near(fold(item.name), [use])[:1]
+        ):
+            use = ""
+        if verdict.verdict is Reading.NOT_FOUND and _is_given(recipe, item, use):
             use = ""
         if use and verdict.verdict is Reading.NOT_FOUND:
             return _Change(item.name_start, item.name_end, use, item.line, f"{item.name} is not known; {use} is")
@@ -158,6 +169,11 @@ def _flag(recipe: Recipe, item: Item, verdict: LintItem, ground: Ground) -> _Cha
             recipe, item.follows.start, item.follows.end, item.style, item.line, f"{item.name} takes no value"
         )
     return None
+
+
+def _is_given(recipe: Recipe, item: Item, use: str) -> bool:
+    """Does the same command give that flag already?"""
+    return any(fold(other.name) == use for other in recipe.of_command(item.command))
 
 
 def _end_for(item: Item, use: str, end: int) -> int:
@@ -197,6 +213,8 @@ def _variable(recipe: Recipe, item: Item, verdict: LintItem) -> _Change | None:
             quote = recipe.text[item.name_end : item.name_end + 1].strip(": \t")
             return _Change(item.name_start, item.end, f'{name}{quote}: "{value}"', item.line, verdict.why)
         return _Change(item.name_start, end, use, item.line, verdict.why)
+    if _wanted_elsewhere(recipe, item):
+        return None
     wrong = reading is Reading.PRESENCE and verdict.value_verdict is ValueReading.OTHER_MEANING
     if reading in _GONE or wrong:
         why = verdict.why if wrong else f"{item.name}: {reading.value}"
@@ -206,6 +224,19 @@ def _variable(recipe: Recipe, item: Item, verdict: LintItem) -> _Change | None:
             start -= len(lead.group()) if lead else 0
         return _removal(recipe, start, end, item.style, item.line, why, leading=item.how == "before the command")
     return None
+
+
+def _wanted_elsewhere(recipe: Recipe, item: Item) -> bool:
+    """May something that lint does not know want the variable: the recipe itself, a build, somebody's script?"""
+    if own_use(recipe, item):
+        return True
+    own = item.command >= 0
+    sees = [recipe.commands[item.command]] if own else [c for c in recipe.commands if c.line >= item.line]
+    if not sees:
+        return False
+    if not any(c.program.startswith(FAMILY) or c.program in _SERVERS for c in sees):
+        return True
+    return any(c.program in BUILDERS or c.program.endswith((".sh", ".py")) for c in sees)
 
 
 def _value_end(recipe: Recipe, item: Item) -> int:

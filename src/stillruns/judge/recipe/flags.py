@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stillruns.judge.recipe import values
 from stillruns.judge.recipe.ground import (
     Case,
@@ -18,7 +20,7 @@ from stillruns.judge.recipe.ground import (
 )
 from stillruns.judge.recipe.made import near, verdict
 from stillruns.model.lint import Citation, LintItem, Reading, ValueReading
-from stillruns.model.option_row import OptionRow, Status
+from stillruns.model.option_row import OptionRow, Semantics, Status
 
 CONFIG_FILE = "/etc/llama.cpp/config.ini"
 """The string that a build holds when it reads configuration files by itself (common/arg.cpp:734 at b11434)."""
@@ -39,6 +41,7 @@ def judge(case: Case, ground: Ground) -> LintItem | None:
 
 def _read(case: Case, ground: Ground, program: str, option: Option) -> LintItem:
     row = _row(ground, (fold(case.item.name), *option.names))
+    option = _with_listed(option, row, program)
     value = values.flag(case, option, program, ground.is_llama(program))
     folded = fold(case.item.name) != case.item.name
     why = [f"underscores are taken as dashes: {fold(case.item.name)}"] if folded else []
@@ -63,6 +66,14 @@ def _read(case: Case, ground: Ground, program: str, option: Option) -> LintItem:
         until=row.until if row and not row.until.startswith("still") else "",
         use=use,
     )
+
+
+def _with_listed(option: Option, row: OptionRow | None, program: str) -> Option:
+    """The values that a curated row lists, where the help and the handler list none. llama-bench has a parser of its
+    own."""
+    if row is None or row.semantics is not Semantics.ENUM or option.values or program == "llama-bench":
+        return option
+    return replace(option, values=values.listed(row))
 
 
 def _row(ground: Ground, names: tuple[str, ...]) -> OptionRow | None:
@@ -186,13 +197,31 @@ def configuration(case: Case, ground: Ground, programs: tuple[str, ...]) -> Lint
                 Reading.READ,
                 [option.cited, *[cite_string(engine, hit) for hit in hits[:1] if engine]],
                 why="environment variables and arguments override it",
-                value=_config_value(case.item.value or "", option),
+                value=_config_value(case.item.value or "", _with_listed(option, _row(ground, option.names), program)),
                 program=program,
                 reader=program,
                 effect=option.about,
                 accepts=", ".join(option.values) or option.hint,
             )
-    program = programs[0]
+    return _no_such_key(case, ground, programs[0])
+
+
+def _no_such_key(case: Case, ground: Ground, program: str) -> LintItem:
+    """A key that no option has, today or here."""
+    key = case.item.name
+    row = _row(ground, (f"--{key}", f"-{key}"))
+    if row is not None and row.status in (Status.REMOVED, Status.RENAMED):
+        return verdict(
+            case,
+            Reading.RENAMED if row.status is Status.RENAMED else Reading.REMOVED,
+            [cite_row(row), *_nowhere(ground, program, key)],
+            why="ignored with a warning",
+            value=(ValueReading.NO_EFFECT, ""),
+            program=program,
+            since=row.since,
+            until=row.until,
+            use=row.use.lstrip("-").replace(" ", " = ", 1),
+        )
     known = [name.lstrip("-") for option in ground.options_of(program) for name in option.names]
     close = near(key, known)
     evidence = _nowhere(ground, program, key) or [cite_reader(r) for r in ground.readers("llama-server", "program")]

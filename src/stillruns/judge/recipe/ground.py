@@ -32,6 +32,8 @@ class Option:
     deprecated: bool
     instead: str
     cited: Citation
+    takes: str = ""
+    """What the handler of the newest release makes of the value: `integer`, `number`, `integers`, or empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class Ground:
     sources: Mapping[str, tuple[SourceRead, ...]]
     source_names: tuple[str, ...] = ()
     release: str = ""
+    targets: frozenset[str] = frozenset()
+    """Every GPU target that has a name (`gfx906`); empty: not known."""
     _sets: dict[str, tuple[Option, ...]] = field(default_factory=dict)
     _names: dict[str, dict[str, Option]] = field(default_factory=dict)
 
@@ -103,6 +107,7 @@ class Ground:
             deprecated=option.deprecated,
             instead=option.instead,
             cited=cite_help(engine, option),
+            takes=release.takes if release else "",
         )
 
     def option(self, program: str, name: str) -> Option | None:
@@ -168,7 +173,7 @@ def takes(flag: ReleaseFlag, program: str) -> bool:
 
 def _from_release(flag: ReleaseFlag) -> Option:
     choice = re.fullmatch(r"[\[{<]([\w.+-]+(?:[|,][\w.+-]+)+)[\]}>]", flag.hint)
-    values = tuple(re.split(r"[|,]", choice.group(1))) if choice and ".." not in flag.hint else ()
+    values = tuple(re.split(r"[|,]", choice.group(1))) if choice and ".." not in flag.hint else flag.choices
     text = f"{' '.join(flag.names)} {flag.hint}".strip()
     return Option(
         names=(*flag.names, *flag.negatives),
@@ -183,6 +188,7 @@ def _from_release(flag: ReleaseFlag) -> Option:
         deprecated=False,
         instead=flag.hint if flag.repeat == "removed" else "",
         cited=Citation("catalogue", f"catalogue/{flag.place}", text, flag.reader),
+        takes=flag.takes,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from stillruns.judge.recipe import builds, claims, conflicts, flags, unseen, variables
@@ -32,7 +33,7 @@ def lint(recipes: Sequence[Recipe], ground: Ground, against: Sequence[Against]) 
         for item, clash in unseen.unexported(recipe, ground):
             found[recipe.path].append(clash)
             pairs[recipe.path].append((item, clash))
-        found[recipe.path] += unseen.taken_away(recipe)
+        found[recipe.path] += [*unseen.taken_away(recipe), *unseen.not_expanded(recipe)]
     results: list[LintResult] = []
     for recipe in recipes:
         corrected, edits = correct(recipe, pairs[recipe.path], ground)
@@ -70,6 +71,8 @@ def _item(case: Case, ground: Ground, recipes: Sequence[Recipe], started: tuple[
 def programs(case: Case, started: tuple[str, ...]) -> tuple[str, ...]:
     """The programs that can see a variable: its own command's, else all of ours that the recipes start."""
     command = case.command
+    if command is not None and case.item.scope is Scope.CONTAINER and re.search("[/:]", command.program):
+        return ()  # an image that nobody here knows: whatever it starts
     if command is not None and case.item.scope is not Scope.BUILD:
         return (command.program,)
     return started

@@ -53,8 +53,13 @@ def verdict(
 def near(name: str, known: Iterable[str]) -> list[str]:
     """At most three spellings that are close to a name; those that only differ in case or dashes first."""
     pool = sorted(set(known) - {name})
-    same = [other for other in pool if _bare(other) == _bare(name)]
+    same = [other for other in pool if same_letters(other, name)]
     return (same + [other for other in difflib.get_close_matches(name, pool, 3, 0.8) if other not in same])[:3]
+
+
+def same_letters(one: str, other: str) -> bool:
+    """Whether two names differ only in case, dashes and underscores."""
+    return _bare(one) == _bare(other)
 
 
 def _bare(name: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from stillruns.judge.recipe.conflicts import conflict, said
 from stillruns.judge.recipe.ground import FAMILY, Case, Ground
 from stillruns.judge.recipe.variables import INDEXED, NOT_JUDGED, settings
 from stillruns.model.lint import Citation, LintItem, ValueReading
-from stillruns.model.recipe import Command, Item, ItemKind, Recipe, Scope
+from stillruns.model.recipe import Command, Item, ItemKind, Recipe, RecipeForm, Scope
 
 EXPORTED = Citation(
     "manual",
@@ -16,6 +17,15 @@ EXPORTED = Citation(
     "a variable is passed to the programs that a shell starts when it is exported, or written before the command",
     "https://www.gnu.org/software/bash/manual/html_node/Environment.html",
 )
+
+
+NOT_EXPANDED = Citation(
+    "manual",
+    "systemd.exec(5), Environment=",
+    "variable expansion is not performed inside the strings, and the $ character has no special meaning",
+    "https://www.freedesktop.org/software/systemd/man/latest/systemd.exec.html",
+)
+_FILLED_IN = re.compile(r"\$\{?[A-Za-z_]\w*\}?")
 
 
 def unexported(recipe: Recipe, ground: Ground) -> Iterator[tuple[Item, LintItem]]:
@@ -38,6 +48,16 @@ def unexported(recipe: Recipe, ground: Ground) -> Iterator[tuple[Item, LintItem]
                 Case(recipe, item), why, places, use=f"export {item.name}={value}", value=ValueReading.NO_EFFECT
             ),
         )
+
+
+def not_expanded(recipe: Recipe) -> Iterator[LintItem]:
+    """`Environment="PATH=$PATH"`: systemd hands the dollar sign on as it stands."""
+    for item in recipe.items if recipe.form is RecipeForm.UNIT else ():
+        found = _FILLED_IN.search(recipe.text[item.name_end : item.end])
+        if item.kind is ItemKind.ENV and item.how == "Environment=" and found:
+            why = f"systemd fills nothing in here: the value is the text `{found.group()}` itself"
+            places = [said(recipe, item.line), NOT_EXPANDED]
+            yield conflict(Case(recipe, item), why, places, value=ValueReading.OTHER_MEANING)
 
 
 def taken_away(recipe: Recipe) -> Iterator[LintItem]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set as AbstractSet
 
 from stillruns.judge.recipe.ground import Case, Option
 from stillruns.model.lint import ValueReading
@@ -18,11 +19,15 @@ FALSEY = ("off", "disabled", "false", "0")
 
 _INTEGER = re.compile(r"[+-]?\d+\Z")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z")
+_RANGE = re.compile(r"-?\d+(-\d+([+*]\d+)?)?\Z")
+"""`512`, `0-4096`, `0-4096+512`: llama-bench's parse_int_range (tools/llama-bench/llama-bench.cpp:293 at b11434)."""
 _NUMBERS = ("N", "INDEX", "PORT", "SEED", "SECONDS", "SIMILARITY", "P", "<0...100>")
 _SHARES = ("N0,N1,N2,...", "MiB0,MiB1,MiB2,...", "<ts0/ts1/..>")
 """Placeholders of llama.cpp's help behind which its handlers call std::stoi or std::stof (tried on three builds)."""
 _NAMED = re.compile(r"'([\w.+-]+)'")
+_DURATION = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)((\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h))*\Z")
 _GFX = re.compile(r"\d+\.\d+\.\d+\Z")
+_ON_OFF = ("ON", "OFF", "1", "0", "YES", "NO", "TRUE", "FALSE", "Y", "N")
 _LOOKS_NO = ("0", "", "off", "false", "no", "n", "disabled")
 
 _PARSE_BOOL = ("1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False")
@@ -68,11 +73,14 @@ def against(value: str, option: Option) -> Answer:
             return ValueReading.OTHER_MEANING, f"only the digits at its start are read: it counts as {head[0]}"
         return ValueReading.NOT_ACCEPTED, f"`{bad[0]}` is none of {', '.join(option.values)}"
     words = _NAMED.findall(option.about)
-    if option.hint in _NUMBERS:
+    if option.takes == "integers":
+        bad = [part for part in value.split(",") if not _RANGE.match(part)]
+        return (ValueReading.NOT_ACCEPTED, f"`{bad[0]}` is neither an integer nor a range of them") if bad else OK
+    if option.hint in _NUMBERS or (option.hint == "value" and option.takes == "integer"):
         if _INTEGER.match(value) or value in words:
             return OK
-        if _NUMBER.match(value):
-            return (ValueReading.OK, "") if "." in option.default else UNKNOWN
+        if _NUMBER.match(value) and option.takes != "integer":
+            return (ValueReading.OK, "") if option.takes == "number" or "." in option.default else UNKNOWN
         head = re.match(r"[+-]?\d+", value)
         if head:
             return ValueReading.OTHER_MEANING, f"only the digits at its start are read: it counts as {head[0]}"
@@ -108,12 +116,18 @@ def argument_env(item: Item, option: Option, negative: bool) -> Answer:
     return ValueReading.NO_EFFECT, f"only {', '.join(TRUTHY)} switch it on; `{item.value}` is passed over"
 
 
-def variable(item: Item, row: OptionRow) -> Answer:
-    """The value of an environment variable by the way its reader takes it."""
+def listed(row: OptionRow | None) -> tuple[str, ...]:
+    """The values that a row lists one by one; empty where it describes them."""
+    return tuple(part.strip() for part in row.values.split("|")) if row is not None and "|" in row.values else ()
+
+
+def variable(item: Item, row: OptionRow, targets: AbstractSet[str] = frozenset()) -> Answer:
+    """The value of an environment variable by the way its reader takes it. `targets` are the GPU targets that ROCm
+    has ever had a name for (`gfx906`)."""
     value = item.value
     if value is None:
         return None, "the value is only known when the recipe runs, and lint runs nothing" if item.dynamic else ""
-    accepted = tuple(part.strip() for part in row.values.split("|")) if "|" in row.values else ()
+    accepted = listed(row)
     kind = row.semantics
     if kind is Semantics.PRESENCE:
         return presence(value)
@@ -131,10 +145,17 @@ def variable(item: Item, row: OptionRow) -> Answer:
         return _bool(value, row)
     if kind is Semantics.ENUM and accepted:
         return OK if value in accepted else _not_in(value, accepted)
+    if kind is Semantics.WORDS and accepted:
+        bad = [word for word in value.split(",") if word not in accepted]
+        known = f"`{bad[0]}` is no word of it in any release that was read, and is passed over" if bad else ""
+        return (ValueReading.OTHER_MEANING, known) if bad else OK
+    if kind is Semantics.DURATION:
+        fine = _INTEGER.match(value) or _DURATION.match(value)
+        return OK if fine else (ValueReading.NO_EFFECT, f"`{value}` is no duration to Go, and the default stays")
     if kind is Semantics.INDICES:
         return indices(value, row)
     if kind is Semantics.GFX:
-        return gfx(value)
+        return gfx(value, targets)
     return UNKNOWN
 
 
@@ -192,13 +213,22 @@ def indices(value: str, row: OptionRow) -> Answer:
     return OK
 
 
-def gfx(value: str) -> Answer:
+def gfx(value: str, targets: AbstractSet[str] = frozenset()) -> Answer:
     """HSA_OVERRIDE_GFX_VERSION: MAJOR.MINOR.STEPPING in decimal (ROCr, libhsakmt/src/topology.c)."""
     if _GFX.match(value):
+        target = named_target(value)
+        if targets and target not in targets:
+            return ValueReading.OTHER_MEANING, f"it names {target}, which is no target: the numbers are decimal"
         return OK
     if value.startswith("gfx"):
         return ValueReading.NOT_ACCEPTED, f"`{value}` must be written as numbers with points, such as 9.0.6"
     return ValueReading.NOT_ACCEPTED, f"`{value}` is not MAJOR.MINOR.STEPPING in decimal numbers"
+
+
+def named_target(value: str) -> str:
+    """`gfx90a` for `9.0.10`: the two last numbers are digits of the name, in hexadecimal."""
+    major, minor, stepping = (int(part) for part in value.split("."))
+    return f"gfx{major}{minor:x}{stepping:x}"
 
 
 def repaired(item: Item, row: OptionRow) -> str:
@@ -209,13 +239,15 @@ def repaired(item: Item, row: OptionRow) -> str:
     return f"{item.name}={int(found.group(1))}.{int(found.group(2), 16)}.{int(found.group(3), 16)}"
 
 
-def cmake(value: str | None, row: OptionRow | None) -> Answer:
-    """ON, OFF and what CMake takes for them (if(), CMake's reference)."""
+def cmake(value: str | None, row: OptionRow | None, declared: str = "") -> Answer:
+    """ON, OFF and what CMake takes for them (if(), CMake's reference). `declared` is the line of an `option()`."""
     if value is None:
         return UNKNOWN
-    if row is not None and row.semantics is Semantics.CMAKE and not re.search(r"TARGETS|_ARCH|PATH|DIR", row.name):
-        upper = value.upper()
-        if upper in ("ON", "OFF", "1", "0", "YES", "NO", "TRUE", "FALSE", "Y", "N"):
-            return OK
-        return ValueReading.NOT_ACCEPTED, f"`{value}` is neither ON nor OFF to CMake"
-    return UNKNOWN
+    known = (
+        row is not None and row.semantics is Semantics.CMAKE and not re.search(r"TARGETS|_ARCH|PATH|DIR", row.name)
+    )
+    if not known and not declared.startswith("option("):
+        return UNKNOWN
+    if value.upper() in _ON_OFF:
+        return OK  # the default as well: the cache of a build folder keeps what was given before
+    return ValueReading.NOT_ACCEPTED, f"`{value}` is neither ON nor OFF to CMake"

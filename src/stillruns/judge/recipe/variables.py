@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from stillruns.judge.recipe import values
+from stillruns.judge.recipe import build_time, values
+from stillruns.judge.recipe.build_time import GONE
 from stillruns.judge.recipe.ground import (
+    FAMILY,
     Case,
     Ground,
     Option,
@@ -18,17 +20,21 @@ from stillruns.judge.recipe.ground import (
     cite_string,
     cite_whole_help,
 )
-from stillruns.judge.recipe.made import known_env, near, verdict
+from stillruns.judge.recipe.made import known_env, near, same_letters, verdict
 from stillruns.judge.recipe.reach import View, hits, reaches
 from stillruns.model.lint import Citation, LintItem, Reading, ValueReading
 from stillruns.model.option_row import OptionReader, OptionRow, Semantics, Status
-from stillruns.model.recipe import Item, ItemKind, Recipe, Scope
+from stillruns.model.recipe import Item, ItemKind, Recipe, RecipeForm, Scope
 
 INDEXED = re.compile(r"HSA_OVERRIDE_GFX_VERSION_(\d+)\Z")
 _INDEXED_ROW = "HSA_OVERRIDE_GFX_VERSION_<N>"
 _ARGUMENT = "LLAMA_ARG_"
 _NEGATIVE = "LLAMA_ARG_NO_"
 
+_SEARCHED_FOR = ("ollama", "main", "server")
+"""Programs beside llama.cpp's of which it is known what they read."""
+_NEWEST_ONLY = ("OLLAMA_LLM_LIBRARY",)
+_NEWEST_IMAGE = re.compile(r"(docker\.io/)?ollama/ollama(:latest|:rocm)?\Z")
 NOT_JUDGED = frozenset(
     [
         "PATH",
@@ -62,6 +68,7 @@ NOT_JUDGED = frozenset(
     ]
 )
 """Variables of the shell, the loader and the container runtime: real, and none of lint's business."""
+_OF_THE_LIBC = ("LD_", "GLIBC_", "MALLOC_")
 
 
 def settings(recipe: Recipe) -> Iterator[Item]:
@@ -74,13 +81,13 @@ def settings(recipe: Recipe) -> Iterator[Item]:
 
 def judge(case: Case, ground: Ground, programs: tuple[str, ...]) -> LintItem | None:
     """A variable as its programs see it; None for those that are none of lint's business."""
-    if case.item.name in NOT_JUDGED:
+    if case.item.name in NOT_JUDGED or case.item.name.startswith(_OF_THE_LIBC):
         return None
     view = View(case, ground, programs, tuple(ground.engines(programs)))
     row = ground.options.find("env", case.item.name)
     return (
         _indexed(view)
-        or _build(view, row)
+        or build_time.judge(view, row)
         or _argument(view)
         or _gone(view, row)
         or _curated(view, row)
@@ -104,7 +111,7 @@ def _indexed(view: View) -> LintItem | None:
         why=why if reading is Reading.WRONG_INDEX else "the number is a KFD node, not a GPU index",
         value=(ValueReading.NO_EFFECT, "")
         if reading is Reading.WRONG_INDEX
-        else values.variable(view.case.item, row),
+        else values.variable(view.case.item, row, view.ground.targets),
         reader=row.reader,
         effect=row.effect,
         accepts=row.values,
@@ -113,49 +120,13 @@ def _indexed(view: View) -> LintItem | None:
     )
 
 
-def _build(view: View, row: OptionRow | None) -> LintItem | None:
-    """A CMake option, or a variable that only a build reads."""
-    ground, building = view.ground, view.case.item.scope is Scope.BUILD
-    runtime = [reader for reader in ground.readers(view.name, "env") if reader.owner != "cmake"]
-    if row is not None and not row.build:
-        return None
-    option = ground.options.find("cmake", view.name)
-    computed = ground.readers(view.name, "cmake") + ground.readers(view.name, "cmake-gone")
-    is_option = option is not None or bool(computed) or (row is not None and "NOT an environment" in row.notes)
-    evidence = [cite_row(found) for found in (row, option) if found] + [cite_reader(found) for found in computed[:1]]
-    if building and row is not None and not option and not computed:
-        return verdict(
-            view.case, Reading.READ, evidence, reader=row.reader, effect=row.effect, default=row.default,
-            value=values.variable(view.case.item, row), accepts=row.values,
-        )  # fmt: skip
-    build_only = (row is not None and row.build) or (is_option and not runtime)
-    if not build_only or not evidence:
-        return None
-    new = option.use if option is not None and option.use and option.use.isidentifier() else view.name
-    what = row if row is not None else option
-    use = (
-        f"cmake -B build -D{new}={view.case.item.value or 'ON'}, and a new build"
-        if is_option
-        else "set it for the build"
-    )
-    return verdict(
-        view.case,
-        Reading.BUILD_TIME,
-        evidence,
-        why="no finished program reads it; it is an option of the build" if is_option else "only a build reads it",
-        value=(ValueReading.NO_EFFECT, ""),
-        reader="CMake, at build time",
-        effect=what.effect if what else "",
-        accepts=what.values if what else "",
-        use=use,
-    )
-
-
 def _argument(view: View) -> LintItem | None:
     """LLAMA_ARG_X, and LLAMA_ARG_NO_X, which llama.cpp puts together at run time."""
-    if not view.name.startswith(_ARGUMENT):
+    if not view.name.startswith(_ARGUMENT) and not any(flag.env == view.name for flag in view.ground.options.flags):
         return None
-    programs = [name for name in view.programs if view.ground.is_llama(name)] or ["llama-server"]
+    programs = [name for name in view.programs if view.ground.is_llama(name)]
+    if not programs and (view.name.startswith(_ARGUMENT) or not view.programs):
+        programs = ["llama-server"]
     for program in programs:
         option = view.ground.by_env(program, view.name)
         negative = False
@@ -219,7 +190,7 @@ def _load_mode(ground: Ground, name: str) -> str:
 
 def _gone(view: View, row: OptionRow | None) -> LintItem | None:
     """Removed, renamed, never there, or read by nothing."""
-    if row is None or row.status not in (Status.REMOVED, Status.RENAMED, Status.NEVER, Status.NO_READER):
+    if row is None or row.status not in GONE:
         return None
     if hits(view):
         return None  # this build still has it
@@ -289,7 +260,7 @@ def _curated_read(view: View, row: OptionRow, cited: list[Citation]) -> LintItem
         reading,
         cited,
         why=row.notes,
-        value=values.variable(view.case.item, row),
+        value=_newest_only(view, row, values.variable(view.case.item, row, view.ground.targets)),
         reader=row.reader or row.source,
         effect=row.effect,
         default=row.default,
@@ -298,6 +269,17 @@ def _curated_read(view: View, row: OptionRow, cited: list[Citation]) -> LintItem
         until=row.until if not row.until.startswith("still") else "",
         use=values.repaired(view.case.item, row),
     )
+
+
+def _newest_only(view: View, row: OptionRow, value: values.Answer) -> values.Answer:
+    """A list of values that changed between releases says nothing about another release than the newest."""
+    if row.name not in _NEWEST_ONLY or value[0] is ValueReading.OK:
+        return value
+    command = view.case.command
+    contained = command is not None and view.case.item.scope is Scope.CONTAINER
+    if not view.engines and not (contained and command and not _NEWEST_IMAGE.match(command.written.text)):
+        return value
+    return None, f"{value[1]} in the newest release that was read; which one runs here is not known"
 
 
 def _computed(view: View) -> LintItem | None:
@@ -356,22 +338,26 @@ def _found_in_files(view: View) -> LintItem | None:
 
 
 def _nowhere(view: View) -> LintItem | None:
+    """A name that nothing is known to read: `never existed` or `not found` only where it was searched for."""
+    if own_use(view.case.recipe, view.case.item):
+        return None  # a variable of the recipe's own
     mentions = view.ground.readers(view.name, "mention")
     searched = view.ground.searched("env", view.name)
     if mentions:
         return _until(view, mentions[0])
+    close = near(view.name, known_env(view.ground))
+    history = [row for row in searched if row.releases > 1]
+    command = view.case.command
+    seen = view.programs or ((command.program,) if command and view.case.item.scope is Scope.BUILD else ())
+    known = [name for name in seen if view.ground.program(name).startswith(FAMILY) or name in _SEARCHED_FOR]
+    slip = [name for name in close if same_letters(name, view.name)]
+    if not history and ((seen and not known) or not (searched or slip)):
+        return None  # another program's, or of a family that nobody searched
     engines = [engine for engine in view.engines if engine.files]
     evidence = cite_searched(searched) + [cite_files(engine, view.name) for engine in engines]
     evidence += [cite_whole_help(engine, view.name) for engine in engines if engine.options]
-    family = f"{view.name.partition('_')[0]}_"
-    rows = [row for row in view.ground.options.rows if row.kind == "env" and row.name.startswith(family)]
-    if not evidence and not rows:
-        return None
-    if rows:
-        text = f"{len(rows)} rows begin with {family}, none is {view.name}"
-        evidence.append(Citation("searched", "catalogue/env_vars.csv", text, rows[0].source))
-    close = near(view.name, known_env(view.ground))
-    history = [row for row in searched if row.releases > 1]
+    evidence += [cite_row(row) for name in slip[:1] if (row := view.ground.options.find("env", name))]
+    evidence += [cite_reader(reader) for name in slip[:1] for reader in view.ground.readers(name, "env")[:1]]
     use = close[0] if close else ""
     if history:
         why = f"no release from {history[0].first} to {history[0].last} names it"
@@ -382,3 +368,10 @@ def _nowhere(view: View) -> LintItem | None:
     if close:
         why += f"; near: {', '.join(close)}"
     return verdict(view.case, reading, evidence, why=why, value=(ValueReading.NO_EFFECT, ""), use=use)
+
+
+def own_use(recipe: Recipe, item: Item) -> bool:
+    """Does a script, a unit or a Dockerfile fill the variable in, behind its setting?"""
+    if recipe.form in (RecipeForm.COMPOSE, RecipeForm.CONFIG):
+        return False  # what stands between braces there comes from outside
+    return bool(re.compile(r"\$\{?" + re.escape(item.name) + r"\b").search(recipe.text, item.end))

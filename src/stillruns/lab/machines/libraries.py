@@ -76,7 +76,7 @@ class Libraries:
         if isinstance(code, Absence):
             return backend
         own = backend.path.rpartition("/")[0]
-        brought = [own, runtime.folder, *(b.path.rpartition("/")[0] for b in runtime.backends)]
+        brought = [own, runtime.folder, *runtime.loaded, *(b.path.rpartition("/")[0] for b in runtime.backends)]
         links = self._needs(code, own, brought)
         for soname, path in list(links.items()):
             if path and _FOLLOW.match(soname):

@@ -262,8 +262,8 @@ class Draft:
 
 
 def is_flag(word: Word) -> bool:
-    """`-x` and `--long`, but not `-`, `-1` or a quoted text with blanks in it."""
+    """`-x`, `--long` and `--long='a b'`, but not `-`, `-1` or a quoted text with blanks in its name."""
     text = word.text
     if len(text) < 2 or text[0] != "-" or _NUMBER.match(text):
         return False
-    return not (word.literal and any(blank in text for blank in " \n\t"))
+    return not (word.literal and any(blank in text.partition("=")[0] for blank in " \n\t"))

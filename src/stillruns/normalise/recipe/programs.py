@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from stillruns.model.recipe import Scope, Word
+from stillruns.model.recipe import BUILDERS, Scope, Word
 from stillruns.normalise.recipe.draft import ASSIGNMENT, Draft, is_flag
 
 Nested = Callable[[int, int, int, Scope], None]
@@ -48,6 +48,23 @@ SWITCHES = frozenset(
     | {"--tty", "--interactive", "--detach", "--oom-kill-disable", "--sig-proxy", "--no-hosts", "--replace", "-q"}
 )
 """Options of `docker run` without a value (docker run's and podman run's reference); all others take one."""
+
+
+TOOLS = {
+    "--server": "llama-server",
+    "-s": "llama-server",
+    "--run": "llama-cli",
+    "-r": "llama-cli",
+    "--run-legacy": "llama-completion",
+    "-l": "llama-completion",
+    "--bench": "llama-bench",
+    "-b": "llama-bench",
+    "--perplexity": "llama-perplexity",
+    "-p": "llama-perplexity",
+    "--quantize": "llama-quantize",
+    "-q": "llama-quantize",
+}
+"""What the first word starts in llama.cpp's `full` images (.devops/tools.sh at b11434)."""
 
 
 @dataclass(slots=True)
@@ -115,8 +132,7 @@ class Unwrapper:
         draft.without = before | self.without
         index = draft.run(ours or head, rest[0], rest[1:], scope, self.style)
         draft.without = before
-        building = head in ("cmake", "make", "gmake", "ninja", "pip", "pip3", "uv", "python", "python3", "hipconfig")
-        where = Scope.BUILD if building else (scope if scope is not Scope.SESSION else Scope.COMMAND)
+        where = Scope.BUILD if head in BUILDERS else (scope if scope is not Scope.SESSION else Scope.COMMAND)
         for word in settings:
             draft.setting(word, where, "before the command", command=index, style=self.style)
         if head == "cmake":
@@ -216,6 +232,6 @@ class Unwrapper:
             return draft.run(ours, words[0], words[1:], Scope.CONTAINER, self.style)
         program = draft.names.image_program(image.text)
         if program == "llama.cpp tools" and words:
-            program = {"--server": "llama-server", "-s": "llama-server", "--run": "llama-cli"}.get(words[0].text, "")
+            program = TOOLS.get(words[0].text, "")
             words = words[1:]
         return draft.run(program or image.text, image, words, Scope.CONTAINER, self.style, named=False)

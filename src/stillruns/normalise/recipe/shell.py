@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from stillruns.model.recipe import UNEXPORTED, Comment, Scope, Word
+from stillruns.normalise.recipe import arrays
 from stillruns.normalise.recipe.draft import ASSIGNMENT, Draft
 from stillruns.normalise.recipe.programs import Unwrapper
 from stillruns.normalise.recipe.words import Lexer, Token
@@ -91,7 +92,7 @@ class Script:
             row = part.tokens()
             for token in row:
                 found = ASSIGNMENT.match(token.word.text) if token.kind == "w" and at_start else None
-                if found and not token.word.dynamic:
+                if found and (not token.word.dynamic or self._names_program(token.word.text[found.end() :])):
                     self.variables[found.group(1)] = token.word.text[found.end() :]
                 if token.kind == "w":
                     at_start = bool(found) or (at_start and token.word.text in ("export", "declare", "local", "-x"))
@@ -101,7 +102,12 @@ class Script:
             tokens.append(Token("n", "\n", Word("\n", line_end, line_end, part.line)))
             lexer.line = part.line
             lexer.start = line_end
-        return tokens
+        return arrays.unfolded(tokens)
+
+    def _names_program(self, path: str) -> bool:
+        """`$HERE/build/bin/llama-server`: the folder is only known when the script runs, the program is certain."""
+        folder, slash, base = path.rpartition("/")
+        return bool(slash and folder) and base in self.draft.names.programs
 
     def _logical_line(self, text: str, start: int, stop: int) -> int:
         """The offset after the line that starts at `start`: continuations and open quotes belong to it."""

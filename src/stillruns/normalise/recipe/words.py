@@ -196,8 +196,11 @@ class Lexer:
             if not inner:
                 return self._opaque(at, stop, parts)
             value = self.variables.get(inner.group(1))
-            if value is None and inner.group(2) and "$" not in inner.group(3):
+            if value is None and inner.group(2):
                 value = inner.group(3)
+                if "$" in value:  # a default with a variable in it: its last part may name a program all the same
+                    parts.append(value)
+                    return stop, True
             if value is None:
                 return self._opaque(at, stop, parts)
             parts.append(value)

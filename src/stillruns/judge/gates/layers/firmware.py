@@ -43,7 +43,7 @@ def judge(view: PathView) -> Gate | None:
         return view.gate(LAYER, GateStatus.ALLOW, text + memory, view.card.kfd.cite, _vbios(view))
     if needed and (needed[0].address or _prefixes(view)):
         return view.gate(
-            LAYER, GateStatus.BLOCK, needed[0].text + memory, needed[0].cite, weight=68,
+            LAYER, GateStatus.BLOCK, needed[0].text + memory, needed[0].cite, weight=77,
             advice="install the firmware package (firmware-amd-graphics, linux-firmware) and load the driver again",
         )  # fmt: skip
     return _files(view, memory)
@@ -61,7 +61,7 @@ def _files(view: PathView, memory: str) -> Gate:
     if not chips:
         return view.gate(
             LAYER, GateStatus.BLOCK, f"no amdgpu/{names.prefixes[0]}* file is there{memory}", firmware.cite,
-            weight=66, advice="install the firmware package (firmware-amd-graphics, linux-firmware)",
+            weight=77, advice="install the firmware package (firmware-amd-graphics, linux-firmware)",
         )  # fmt: skip
     listed = [p for p in chips if any(name.startswith(f"amdgpu/{p}") for name in firmware.wanted)]
     if not listed:
@@ -85,7 +85,7 @@ def _against(view: PathView, firmware: Firmware, names: FirmwareNames, chips: li
             return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, *evidence)
         return view.gate(
             LAYER, GateStatus.BLOCK, text, *evidence,
-            weight=66, advice="update the firmware package to one that fits the kernel",
+            weight=77, advice="update the firmware package to one that fits the kernel",
         )  # fmt: skip
     if not names.whole:
         text = (

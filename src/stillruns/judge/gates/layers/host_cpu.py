@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
+
 from stillruns.judge.gates.path_view import PathView
 from stillruns.model.absence import AbsenceReason
 from stillruns.model.backend import Backend
 from stillruns.model.gate import Gate, GateStatus, Layer
+from stillruns.model.machine import RuntimeInstall
 from stillruns.model.raw import Cite
 
 LAYER = Layer.HOST_CPU
@@ -46,14 +50,20 @@ NEEDS: dict[str, tuple[str, ...]] = {
 loader asks for (arch/x86/cpu-feats.cpp:269, arch/arm/cpu-feats.cpp with ggml-feats.h:102)."""
 
 
+_PACKAGED = ("/usr/lib", "/usr/bin", "/opt/ollama")
+"""Where builds of somebody else lie; what lies elsewhere may have been built for this very CPU. A build that is not
+(GGML_NATIVE off) turns AVX, AVX2, BMI2, FMA and F16C on (llama.cpp, ggml/CMakeLists.txt:141 to 166@b11434)."""
+
+
 def _called(variant: str) -> str:
     return f"libggml-cpu-{variant}.so" if variant else "libggml-cpu.so"
 
 
 def judge(view: PathView) -> Gate | None:
-    """`allow` when some variant runs here (the program takes the best at run time), `block` when none does."""
+    """`allow` when some variant runs here (the program takes the best at run time), `block` when none does. Of a
+    GPU's path only what speaks against it: each runtime computes a part on the CPU."""
     if view.backend is not Backend.CPU:
-        return None
+        return _beside_a_gpu(view)
     flags = view.machine.cpu_flags
     cite = Cite("/proc/cpuinfo", excerpt=view.machine.cpu_name)
     if not flags:
@@ -66,6 +76,46 @@ def judge(view: PathView) -> Gate | None:
             AbsenceReason.NOT_INSTALLED,
             cite,
         )
+    worst, texts = _variants(view, runtimes)
+    return view.gate(
+        LAYER, worst, "; ".join(texts), cite, *(runtime.cite for runtime in runtimes), weight=50,
+        absent=AbsenceReason.HIDDEN if worst is GateStatus.UNKNOWN else None,
+        advice="take a build for a generic x86-64 CPU" if worst is GateStatus.BLOCK else "",
+    )  # fmt: skip
+
+
+def _beside_a_gpu(view: PathView) -> Gate | None:
+    """A runtime of this path whose CPU libraries do not run here, or may well not: the others are looked at where
+    there are any."""
+    flags = view.machine.cpu_flags
+    runtimes = {runtime.folder: runtime for runtime, _ in view.backend_libraries}
+    if not flags or not runtimes or any(not runtime.cpu_variants for runtime in runtimes.values()):
+        return None
+    found = [_variants(view, [runtime]) for runtime in runtimes.values()]
+    cite = Cite("/proc/cpuinfo", excerpt=view.machine.cpu_name)
+    if all(status is GateStatus.BLOCK for status, _ in found):
+        return view.gate(LAYER, GateStatus.BLOCK, found[0][1][0], cite, weight=79,
+                         advice="take a build for a generic x86-64 CPU")  # fmt: skip
+    lacking = sorted(set(_AVX2) - flags)
+    foreign = all(
+        runtime.cpu_variants == ("",) and (view.machine.container or runtime.folder.startswith(_PACKAGED))
+        for runtime in runtimes.values()
+    )
+    if not lacking or not foreign or "sse2" not in flags:  # of another maker's instructions this says nothing
+        return None
+    text = (
+        f"{next(iter(runtimes))} has one CPU library, built elsewhere: such builds use AVX2 and FMA unless they are "
+        f"told not to, and this CPU lacks {', '.join(lacking)}"
+    )
+    return dataclasses.replace(
+        view.unknown(LAYER, text, AbsenceReason.HIDDEN, cite), doubt=True, weight=62,
+        advice="take a build for a generic x86-64 CPU, or build it on this host",
+    )  # fmt: skip
+
+
+def _variants(view: PathView, runtimes: Sequence[RuntimeInstall]) -> tuple[GateStatus, list[str]]:
+    """The worst verdict over runtimes that have CPU libraries, and a sentence on each."""
+    flags = view.machine.cpu_flags
     texts = []
     worst = GateStatus.ALLOW
     for runtime in runtimes:
@@ -89,8 +139,4 @@ def judge(view: PathView) -> Gate | None:
             least = min(named, key=lambda variant: len(NEEDS[variant]))
             lacking = sorted(set(NEEDS[least]) - flags)
             texts.append(f"{runtime.folder}: no variant runs here, the least needs {', '.join(lacking)}")
-    return view.gate(
-        LAYER, worst, "; ".join(texts), cite, *(runtime.cite for runtime in runtimes), weight=50,
-        absent=AbsenceReason.HIDDEN if worst is GateStatus.UNKNOWN else None,
-        advice="take a build for a generic x86-64 CPU" if worst is GateStatus.BLOCK else "",
-    )  # fmt: skip
+    return worst, texts

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from stillruns.judge.gates.path_view import PathView
-from stillruns.model.absence import AbsenceReason
+from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.backend import Backend
 from stillruns.model.card import Card
 from stillruns.model.gate import Gate, GateStatus, Layer
-from stillruns.model.machine import Kernel, Kfd, Nvidia
+from stillruns.model.machine import Kernel, KernelSign, Kfd, Nvidia
 from stillruns.model.raw import Cite
 
 LAYER = Layer.KERNEL_DRIVER
@@ -35,6 +36,9 @@ def judge(view: PathView) -> Gate | None:
     stop = [event for event in view.events(LAYER) if event.severity == "stop"]
     driver = card.pci.driver if card.pci else ""
     has_node = _taken(view, card)
+    dropped = _dropped(view, card, stop) if not driver and not has_node else None
+    if dropped is not None:
+        return dropped
     if stop and not has_node:
         return view.gate(LAYER, GateStatus.BLOCK, stop[0].text, stop[0].cite, weight=76,
                          advice="read the kernel's log around that line: the driver did not start the "
@@ -48,6 +52,23 @@ def judge(view: PathView) -> Gate | None:
         return view.gate(LAYER, GateStatus.BLOCK, "the card has no render node", card.cite, weight=75,
                          advice="load the card's graphics driver; in a container, pass /dev/dri")  # fmt: skip
     return _running(view, card, driver)
+
+
+def _dropped(view: PathView, card: Card, stop: Sequence[KernelSign]) -> Gate | None:
+    """NVIDIA's driver is here, and it is of a branch that came after the card's last one."""
+    nvidia, last = view.machine.nvidia, view.last_nvidia_branch
+    if card.vendor != 0x10DE or isinstance(nvidia, Absence) or not last:
+        return None
+    branch = nvidia.driver.partition(".")[0]
+    if not branch.isdigit() or int(branch) <= int(last):
+        return None
+    text = (
+        f"no driver holds the card: NVIDIA's {nvidia.driver} is installed, and {last} is the last branch that knows"
+    )
+    return view.gate(
+        LAYER, GateStatus.BLOCK, f"{text} {view.processor}", *(event.cite for event in stop[:1]), nvidia.cite,
+        weight=79, advice=f"install {view.nvidia_driver}",
+    )  # fmt: skip
 
 
 def _wrong_driver(view: PathView, card: Card, driver: str) -> Gate | None:

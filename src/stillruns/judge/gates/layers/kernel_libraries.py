@@ -95,14 +95,15 @@ def _of(view: PathView, folder: KernelLibrary, entry: TargetFiles, how: str) -> 
     whole = [other.target for other in folder.targets if other.state in usable]
     neighbour = override.advice(view, whole) if entry.state is LibraryState.ABSENT else ""
     if neighbour:
+        build = () if neighbour.startswith("set ") else ("build-llama-cpp-for-target",)
         return view.gate(
             LAYER, GateStatus.BLOCK, text, cite, weight=75, advice=neighbour,
-            workarounds=("override-gfx-neighbour", "override-apu-900", "rocblas-private-library-path"),
+            workarounds=("override-gfx-neighbour", "override-apu-900", *build, "rocblas-private-library-path"),
         )  # fmt: skip
     copy = {"gfx906": "copy-gfx906-tensile-files", "gfx900": "copy-gfx900-tensile-files"}.get(view.processor, "")
     return view.gate(
         LAYER, GateStatus.BLOCK, text, cite,
-        weight=65, advice=_ADVICE[entry.state],
+        weight=50 if override.code_holds(view, view.processor) is False else 65, advice=_ADVICE[entry.state],
         workarounds=("debian-rocm-packages", copy, "therock-packages", "rocblas-private-library-path"),
     )  # fmt: skip
 

@@ -9,6 +9,8 @@ from stillruns.model.gate import Gate, GateStatus, Layer
 from stillruns.model.machine import Environment, Node, Permissions
 
 LAYER = Layer.PERMISSIONS
+_UNMAPPED = 65534
+"""The owner that a user namespace shows for one that it does not map (user_namespaces(7), overflowuid)."""
 DECIDES = (
     "/dev/kfd, render nodes and NVIDIA's nodes: presence, mode, group; the groups of the serving user; "
     "container device "
@@ -43,7 +45,7 @@ def judge(view: PathView) -> Gate | None:
         return rule
     denied = [event for event in view.events(LAYER) if event.severity in ("warn", "stop")]
     for path in wanted:
-        gate = _closed(view, facts, nodes[path])
+        gate = _unmapped(view, nodes[path]) or _closed(view, facts, nodes[path])
         if gate is not None:
             return gate
     if denied:
@@ -80,6 +82,24 @@ def _who(view: PathView) -> str:
     if serving:
         return ", ".join(f"{entry.owner} as {entry.user}" for entry in serving[:4])
     return "this user" if view.machine.live else "somebody (which user serves is not told)"
+
+
+def _unmapped(view: PathView, node: Node) -> Gate | None:
+    """In a rootless container a node that belongs to nobody is open to everybody or to none, its root included:
+    neither owner nor group is one of the container's, unless the group was kept from outside."""
+    if view.machine.container is None or (node.uid, node.gid) != (_UNMAPPED, _UNMAPPED):
+        return None
+    serving = _serving(view)
+    kept = any(node.gid in entry.gids for entry in serving)
+    if node.access == "rw" or node.mode & 0o006 == 0o006 or (kept and node.mode & 0o060 == 0o060):
+        return None
+    return view.gate(
+        LAYER, GateStatus.BLOCK, f"{node.path} is {node.mode:04o} and belongs to nobody in this rootless container, "
+            "whose root is none outside", node.cite, weight=85,
+        advice="start the container with the groups of its user (podman: --group-add keep-groups), or give the node "
+            "mode 0666 on the host",
+        workarounds=("groups-and-permissions",),
+    )  # fmt: skip
 
 
 def _closed(view: PathView, facts: Permissions, node: Node) -> Gate | None:

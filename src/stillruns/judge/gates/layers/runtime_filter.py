@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+from stillruns.judge.gates import nvidia_filters
 from stillruns.judge.gates.path_view import PathView, matches
 from stillruns.model.absence import AbsenceReason
 from stillruns.model.backend import Backend
@@ -46,9 +49,9 @@ def judge(view: PathView) -> Gate | None:
         if (gate := _rule(view, rule, ollama)) is not None
     ]
     for status in (GateStatus.BLOCK, GateStatus.UNKNOWN, GateStatus.PARTIAL):
-        for gate in verdicts:
-            if gate.status is status:
-                return gate
+        found = [gate for gate in verdicts if gate.status is status]
+        if found:
+            return next((gate for gate in found if gate.doubt), found[0])
     text = verdicts[0].reason if verdicts else "no filter of this release applies to this path"
     return view.gate(LAYER, GateStatus.ALLOW, f"Ollama {_named(ollama)}: {text}", ollama.cite)
 
@@ -85,7 +88,10 @@ def _perhaps(view: PathView, gate: Gate, ollama: RuntimeInstall) -> Gate:
     if gate.status is GateStatus.ALLOW:
         return gate
     text = f"Ollama {_named(ollama)}, which does not tell its version: in some of these releases {gate.reason}"
-    return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, *gate.evidence)
+    found = view.perhaps(gate, text, AbsenceReason.NOT_COLLECTED)
+    if view.backend is Backend.CUDA:  # what helps against these filters does no harm where they are not
+        return dataclasses.replace(found, advice=gate.advice, weight=gate.weight)
+    return found
 
 
 def _rule(view: PathView, rule: RuntimeGate, ollama: RuntimeInstall) -> Gate | None:
@@ -94,6 +100,8 @@ def _rule(view: PathView, rule: RuntimeGate, ollama: RuntimeInstall) -> Gate | N
         return _vulkan(view, rule, cite) if view.backend is Backend.VULKAN else None
     if rule.kind == "integrated":
         return _integrated(view, rule, cite)
+    if rule.kind in ("driver-floor", "newest-cuda"):
+        return nvidia_filters.judge(view, rule, cite, ollama) if view.backend is Backend.CUDA else None
     if view.backend is not Backend.ROCM:
         return None
     if rule.kind == "probe":

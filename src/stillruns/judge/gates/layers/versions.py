@@ -67,6 +67,7 @@ def _here(view: PathView) -> Gate | None:
         place = library.uncached.get(soname, "")
         where = f" (it lies in {place}, which the loader's cache does not know yet)" if place else ""
         advice = f"install the release that brings {soname}, or point LD_LIBRARY_PATH of the server at it"
+        advice = f"install {view.vulkan_loader}" if soname.startswith("libvulkan.") else advice
         advice = "run ldconfig as root, so that the loader knows of the folder" if place else advice
         text = f"{library.path} needs {soname}, which the loader would not find{where}"
         cite = Cite(library.path, excerpt=f"NEEDED {soname}")
@@ -74,7 +75,9 @@ def _here(view: PathView) -> Gate | None:
         if whole:
             text += f"; {whole[0]} is whole{tail}"
             return view.gate(LAYER, GateStatus.PARTIAL, text, cite, weight=60, advice=advice)
-        return view.lacking(LAYER, text + tail, cite, weight=82, advice=advice, workarounds=("one-rocm-version",))
+        loader = view.backend is Backend.VULKAN  # the Vulkan layer says the same, and one of several ways
+        return view.lacking(LAYER, text + tail, cite, weight=58 if loader else 82, advice=advice,
+                            workarounds=() if loader else ("one-rocm-version",))  # fmt: skip
     if view.backend is Backend.VULKAN:
         return None
     if not libraries and not found:

@@ -11,6 +11,8 @@ from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.backend import Backend
 from stillruns.model.gate import Gate, GateStatus, Layer
 from stillruns.model.machine import Vulkan, VulkanDriver
+from stillruns.model.raw import Cite
+from stillruns.model.version import parse
 
 LAYER = Layer.VULKAN
 DECIDES = (
@@ -29,6 +31,8 @@ _NO_PCI = re.compile(
     r"broadcom|panfrost|panvk|freedreno|asahi|powervr|imagination|dzn|virtio|mali|tegra", re.IGNORECASE
 )
 """Manifests of drivers for GPUs of small boards, of guests (virtio) and of WSL (dzn)."""
+
+_RADV_LIBRARY = "libvulkan_radeon.so"
 
 _PACKAGES = {
     0x1002: "mesa-vulkan-drivers",
@@ -51,7 +55,7 @@ def judge(view: PathView) -> Gate | None:
         return _no_card(view, facts)
     if not facts.loader:
         return view.lacking(LAYER, "the Vulkan loader (libvulkan.so.1) is not there", weight=58,
-                            advice="install libvulkan1 and mesa-vulkan-drivers")  # fmt: skip
+                            advice=f"install {view.vulkan_loader}")  # fmt: skip
     named = vulkan_features.named(view, facts)
     if isinstance(named, Gate):
         return named
@@ -94,6 +98,8 @@ def _drivers(view: PathView, facts: Vulkan, vendor: int, software: list[VulkanDr
                 LAYER, f"{names} is installed, but {facts.devices.detail}", AbsenceReason.UNPARSABLE, *evidence
             )
         makers = {driver.library.rpartition("/")[2] for driver in whole}
+        if makers == {_RADV_LIBRARY} and (old := _older_than_the_chip(view, names)) is not None:
+            return old
         if len(makers) > 1:
             text = f"several drivers for one card: {names}; {vulkan_features.choice(view, vendor)}"
             return view.gate(LAYER, GateStatus.PARTIAL, text, *evidence, weight=10,
@@ -112,6 +118,22 @@ def _drivers(view: PathView, facts: Vulkan, vendor: int, software: list[VulkanDr
     return view.lacking(LAYER, f"no Vulkan driver for this card{other}",
                         *(driver.cite for driver in software[:1]),
                         weight=58, advice=f"install {package}")  # fmt: skip
+
+
+def _older_than_the_chip(view: PathView, names: str) -> Gate | None:
+    """RADV of a Mesa that does not know the chip lists no device."""
+    row = view.tables.mesa.get(view.processor)
+    mesa = next((piece for piece in view.machine.rocm if piece.name == "mesa-vulkan-drivers"), None)
+    series = parse(mesa.version) if mesa else None
+    border = parse(row.unknown_to) if row else None
+    if row is None or mesa is None or series is None or border is None or series[:2] > border[:2]:
+        return None
+    return view.gate(
+        LAYER, GateStatus.BLOCK, f"{names} is of Mesa {mesa.version}, and Mesa up to {row.unknown_to} does not know "
+            f"{view.processor}", mesa.cite, Cite(row.source, at=f"read {row.read_on}"), weight=73,
+        advice=f"take a Mesa newer than {row.unknown_to}: newer packages, or a container image whose distribution is "
+            "newer",
+    )  # fmt: skip
 
 
 def _listed(view: PathView, facts: Vulkan) -> Gate | None:
