@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-
-
-def stillruns(*words: str | Path, **extra: str) -> subprocess.CompletedProcess[str]:
-    """The program, as a user would call it."""
-    argv = [sys.executable, "-m", "stillruns", *map(str, words)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **extra}
-    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+from program import stillruns
 
 
 @pytest.mark.parametrize(
