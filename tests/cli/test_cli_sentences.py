@@ -34,6 +34,15 @@ from program import stillruns
             "no such fault can be injected with --backend cpu; try --backend vulkan, cuda or rocm",
         ),
         (["selftest", "--kind", "nan", "--phase", "init"], "that kind makes no sense in that phase"),
+        (["chekc"], "there is no verb chekc; did you mean `stillruns check`?"),
+        (["llama-server", "-m", "x"], "and `stillruns run -- llama-server ...` runs a command of your own"),
+        (["show"], "missing argument 'TRIAL'; `stillruns show --help` tells what it takes"),
+        (["check", "--tagret", "gfx900"], "'--target'"),
+        (["report", "--store"], "option '--store' requires an argument; `stillruns report --help` tells"),
+        (
+            ["selftest", "--backend", "gpu"],
+            "'gpu' is not one of 'cpu', 'vulkan', 'cuda', 'rocm'; `stillruns self",
+        ),
     ],
 )
 def test_a_slip(tmp_path: Path, words: list[str], sentence: str) -> None:
@@ -65,6 +74,58 @@ def test_the_wheels_server_is_named(tmp_path: Path) -> None:
         pytest.skip("a llama-server is on PATH here")
     assert "no such program on PATH" in done.stderr and "bin/llama-server" in done.stderr
     assert done.stderr.endswith(" is here (wheel)\n")
+
+
+BARRED = [
+    ["autopsy", "{}"],
+    ["check", "--no-exec", "--sysroot", "{}"],
+    ["check", "--no-exec", "--source", "a={}"],
+    ["run", "{}.toml"],
+    ["run", "{}"],
+    ["run", "--plan", "{}.toml"],
+    ["lint", "--source", "a={}", "--", "cmake", "-DX=1"],
+    ["lint", "{}"],
+]
+
+
+@pytest.mark.parametrize("words", BARRED, ids=" ".join)
+def test_a_path_that_is_barred(tmp_path: Path, words: list[str]) -> None:
+    """Below a folder that this user may not enter, and behind a name that no file can have: one sentence with the
+    path, and no fault of the program."""
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    barred = [tmp_path / ("n" * 300)]
+    if os.geteuid() == 0:
+        print("root may enter every folder: only the name is tried")
+    else:
+        closed.chmod(0)
+        barred.append(closed / "x")
+    for path in barred:
+        done = stillruns(*(word.format(path) for word in words), STILLRUNS_STORE=str(tmp_path / "s"))
+        assert done.returncode == 2, done.stderr
+        assert str(path) in done.stderr and "a fault of this program" not in done.stderr
+        assert done.stderr.count("\n") == 1
+    closed.chmod(0o700)
+
+
+def test_trace_without_its_parsers(tmp_path: Path) -> None:
+    """`make demo` does not bring them: one sentence says what does, and `--help` works without."""
+    hidden = "import sys; sys.modules['tree_sitter'] = sys.modules['tree_sitter_c'] = None\n"
+    for words, status in ((["trace", "num_gpu"], 1), (["trace", "--help"], 0)):
+        code = f"{hidden}sys.argv = {['stillruns', *words]!r}\nfrom stillruns.cli import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == status, done.stderr
+        if status:
+            assert "install them in the clone with `.venv/bin/pip install -e '.[trace]'`" in done.stderr
+            assert done.stderr.count("\n") == 1
 
 
 def test_a_server_that_the_loader_refuses(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from stillruns.errors import FormatError
 from stillruns.formats import core_notes
 from stillruns.model.absence import Absence, AbsenceReason
-from stillruns.model.process import CoreResult
+from stillruns.model.process import CoreNotes, CoreResult
 
 LARGEST_KEPT = 64 << 20
 """Bytes of a core that goes into the store; of a larger one only the notes are read."""
@@ -16,21 +16,42 @@ LARGEST_KEPT = 64 << 20
 PATTERN = Path("/proc/sys/kernel/core_pattern")
 
 
-def names_in(folder: Path) -> frozenset[str]:
-    """The names of files in `folder` that could be cores: what was there before the trial is not ours."""
+Before = frozenset[tuple[str, int]]
+"""Names with the times of their last change, in nanoseconds. The kernel writes a core over an older one."""
+
+
+def those_in(folder: Path) -> Before:
+    """The files in `folder` that could be cores: what was there before the trial, as it was, is not ours."""
     try:
-        return frozenset(path.name for path in folder.iterdir() if path.name.startswith("core"))
+        return frozenset((path.name, path.stat().st_mtime_ns) for path in folder.glob("core*"))
     except OSError:
         return frozenset()
 
 
-def find(folder: Path, pid: int, before: frozenset[str] = frozenset()) -> Path | Absence:
-    """The core of process `pid` in its working folder, or why there is none. `before` are names to leave alone.
+def left_by_a_child(folder: Path, before: Before) -> Path | None:
+    """The core of a process that the command started, where it lies in the command's own folder: nobody else would
+    take it away. A file that is no core stays where it is."""
+    for path in sorted(folder.glob("core*")):
+        suffix = path.name.removeprefix("core").removeprefix(".")
+        if (suffix == "" or suffix.isdigit()) and _new(path, before) and isinstance(notes(path), CoreNotes):
+            return path
+    return None
+
+
+def _new(path: Path, before: Before) -> bool:
+    try:
+        return path.is_file() and (path.name, path.stat().st_mtime_ns) not in before
+    except OSError:
+        return False
+
+
+def find(folder: Path, pid: int, before: Before = frozenset()) -> Path | Absence:
+    """The core of process `pid` in its working folder, or why there is none. `before` are files to leave alone.
 
     A server that changed its folder takes its core with it; that is reported as not found.
     """
     for name in (f"core.{pid}", "core"):
-        if name not in before and (folder / name).is_file():
+        if _new(folder / name, before):
             return folder / name
     pattern = _pattern()
     if pattern.startswith("|"):

@@ -28,6 +28,8 @@ HUNG_GRACE = 5.0
 """Most seconds that a server which already missed a deadline gets between SIGTERM and SIGKILL."""
 MOST_MAPS = 8
 """Processes of one trial whose maps are read."""
+MOST_COMMANDS = 32
+"""Command lines of one trial that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Job:
     seconds: float | None = None
     echo: Echo | None = None
     reap_seconds: float = REAP_SECONDS
+    keep_commands: bool = False
+    """Whether the command lines of what the command starts are kept: a wrapper says nothing of what it runs."""
 
 
 @dataclass(slots=True)
@@ -61,6 +65,7 @@ class Seen:
     timed_out: str = ""
     lost_port: bool = False
     libraries: set[str] = field(default_factory=set)
+    commands: list[tuple[str, ...]] = field(default_factory=list)
     maps: bytes = b""
     maps_at: float | None = None
     heard: Heard | None = None
@@ -93,7 +98,7 @@ class Life:
     def run(self) -> Seen:
         """From start to end. On return (also by an exception) no process of it lives, save unkillable ones."""
         seen, job = self.seen, self.job
-        cores_before = core_file.names_in(self.cwd)
+        cores_before = core_file.those_in(self.cwd)
         pump = Pump(job.echo)
         out, err = pump.pipe("stdout", self.stdout), pump.pipe("stderr", self.stderr)
         sampler = Sampler(readers(job.sample_devices))
@@ -146,6 +151,7 @@ class Life:
         look = _Looks(server.started)
         while server.alive() and time.monotonic() < deadline:
             if self.job.stop is not None and self.job.stop.is_set():
+                self._look_at_maps(server)  # the last chance to see what it has started
                 return
             if look.due():
                 self._look_at_maps(server)
@@ -223,13 +229,22 @@ class Life:
 
     def _look_at_maps(self, server: Supervised) -> None:
         """Keep the newest maps of the server and what runs below it, and every shared object ever seen."""
-        texts = [processes.mapped(pid) for pid in server.family()[:MOST_MAPS]]
+        family = server.family()[:MOST_MAPS]
+        if self.job.keep_commands:
+            self._keep_commands(family)
+        texts = [processes.mapped(pid) for pid in family]
         whole = b"".join(texts)
         if whole:
             self.seen.maps, self.seen.maps_at = whole, time.monotonic() - server.started
             self.seen.libraries |= processes.shared_objects(whole)
 
-    def _settle(self, server: Supervised, cores_before: frozenset[str]) -> None:
+    def _keep_commands(self, family: list[int]) -> None:
+        """Every command line that was seen, once, in the order in which they were."""
+        for words in map(processes.command_line, family):
+            if words and words not in self.seen.commands and len(self.seen.commands) < MOST_COMMANDS:
+                self.seen.commands.append(words)
+
+    def _settle(self, server: Supervised, cores_before: core_file.Before) -> None:
         """After the end: how it ended, its core, its streams."""
         seen, end = self.seen, server.end
         ended_at = end.at if end is not None else time.monotonic()
@@ -259,7 +274,11 @@ class Life:
             text = self.stdout.early() + self.stderr.early()
             seen.lost_port = seen.lost_port or bool(ports.BIND_FAILED.search(text))
 
-    def _read_core(self, pid: int, signal_name: str | None, before: frozenset[str]) -> None:
+    def _read_core(self, pid: int, signal_name: str | None, before: core_file.Before) -> None:
+        child = core_file.left_by_a_child(self.cwd, before) if signal_name is None and self.job.keep_core else None
+        if child is not None:
+            self.seen.core, self.seen.core_path = core_file.notes(child), child
+            return
         if signal_name is None or signal_name in ("SIGTERM", "SIGKILL"):
             self.seen.core = Absence(AbsenceReason.NOT_COLLECTED, "the server did not end by a crash")
             return

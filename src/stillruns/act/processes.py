@@ -7,6 +7,7 @@ from pathlib import Path
 from stillruns.act.launcher import descendants, state_and_parent
 
 __all__ = [
+    "command_line",
     "core_dumping",
     "descendants",
     "environment",
@@ -26,6 +27,15 @@ def environment(pid: int) -> dict[str, str]:
         return {}
     pairs = (field.decode("utf-8", "surrogateescape").partition("=") for field in data.split(b"\0") if b"=" in field)
     return {name: value for name, _, value in pairs}
+
+
+def command_line(pid: int) -> tuple[str, ...]:
+    """The words that a process was started with; empty when it is gone or a kernel's."""
+    try:
+        data = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return ()
+    return tuple(data.removesuffix(b"\0").decode("utf-8", "surrogateescape").split("\0")) if data else ()
 
 
 def start_ticks(pid: int) -> int | None:

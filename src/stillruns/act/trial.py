@@ -98,8 +98,9 @@ def supervise(
     folder = cwd or Path.cwd()
     env = marked(env, trial)
     job = Job(
-        _absolute(argv, folder), env, timeouts or Timeouts(), ask, True, sample_devices, folder, stop, seconds, echo
-    )
+        _absolute(argv, folder), env, timeouts or Timeouts(), ask, True, sample_devices, folder, stop, seconds, echo,
+        keep_commands=True,
+    )  # fmt: skip
     with subreaper():
         life = Life(job, _folder(spool, "start0"))
         life.run()
@@ -148,6 +149,8 @@ def _record(blank: TrialRecord, life: Life, put: Put, retries: int) -> TrialReco
         *others, exchange = _keep_exchanges(shelf, heard, life.job.ask.address, seen.zero)
     if seen.maps:
         shelf.add("maps", seen.maps, f"/proc/PID/maps {seen.maps_at or 0.0:.3f} s after the start")
+    if seen.commands:
+        shelf.add("commands", json.dumps(seen.commands).encode(), "/proc/PID/cmdline of what was started")
     _keep_core(shelf, seen, command)
     if seen.samples:
         shelf.add("samples", seen.samples, ", ".join(life.job.sample_devices))

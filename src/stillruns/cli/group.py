@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
 import keyword
 import os
@@ -14,7 +15,7 @@ import click
 from stillruns import __version__
 from stillruns.cli import stopping
 from stillruns.cli.late import load
-from stillruns.errors import ExitCode, StillrunsError
+from stillruns.errors import ExitCode, StillrunsError, UsageError
 from stillruns.report.columns import visible
 
 VERBS: dict[str, str] = {
@@ -38,6 +39,15 @@ VERBS: dict[str, str] = {
 where the verb is a word of Python's), its command `command`."""
 
 
+def _no_verb(name: str) -> str:
+    """One sentence for a word that is no verb: a slip of the hand, or a command that wants `run --` before it."""
+    near = difflib.get_close_matches(name, VERBS, n=1)
+    if near:
+        return f"there is no verb {visible(name)}; did you mean `stillruns {near[0]}`?"
+    own = f"`stillruns run -- {visible(name)} ...` runs a command of your own"
+    return f"there is no verb {visible(name)}; `stillruns --help` lists them, and {own}"
+
+
 class LazyGroup(click.Group):
     """Lists verbs from the table above and imports a verb's module only when it is called."""
 
@@ -48,7 +58,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the verb's module; None for a name that is no verb."""
         if cmd_name not in VERBS:
-            return None
+            raise UsageError(_no_verb(cmd_name))
         module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
         command = load(module).command
         assert isinstance(command, click.Command)
@@ -77,9 +87,12 @@ def run() -> None:
         code = stillruns.main(standalone_mode=False)
     except click.exceptions.Exit as stop:
         code = stop.exit_code
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         with contextlib.suppress(OSError):
             error.show()
+        code = ExitCode.USAGE
+    except click.ClickException as error:
+        _say(f"stillruns: {_one_sentence(error)}")
         code = ExitCode.USAGE
     except (click.exceptions.Abort, KeyboardInterrupt):
         stopping.say()
@@ -93,7 +106,12 @@ def run() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader of our output went away; that is no failure
         code = ExitCode.COMPLETE
     except OSError as error:
-        if _debugging() or error.filename is not None or error.errno not in _UNWRITABLE:
+        if _debugging() or (error.filename is None and error.errno not in _UNWRITABLE):
+            code = _fault(error)
+        elif error.filename is not None and error.errno in _BARRED:
+            _say(f"stillruns: cannot get at {_name(error.filename)}: {_why(error)}; {_BARRED[error.errno]}")
+            code = ExitCode.USAGE
+        elif error.filename is not None:
             code = _fault(error)
         else:
             _say(f"stillruns: cannot write the output: {error.strerror}; nothing that was recorded is lost.")
@@ -103,6 +121,32 @@ def run() -> None:
     _flush()
     stopping.EAR.deaf()
     sys.exit(int(code or 0))
+
+
+def _one_sentence(error: click.ClickException) -> str:
+    """What is wrong with the arguments, and where it stands what they are."""
+    text = " ".join(error.format_message().split()).rstrip(".").replace(". (Did you", " (did you")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    verb = context.info_name if context and context.parent else next((w for w in sys.argv[1:] if w in VERBS), "")
+    return f"{text[:1].lower()}{text[1:]}; `{f'stillruns {verb}'.rstrip()} --help` tells what it takes"
+
+
+_RIGHT = "give this user the right to it, or name another path"
+_NAME = "check the path"
+_BARRED = {
+    errno.EACCES: _RIGHT, errno.EPERM: _RIGHT, errno.ENAMETOOLONG: _NAME, errno.ELOOP: _NAME, errno.ENOTDIR: _NAME,
+    errno.EISDIR: _NAME, errno.ESTALE: "mount its file system again", errno.EIO: "see the kernel's log for its disk",
+}  # fmt: skip
+"""What bars the way to a path that a user named, wherever it is first looked at, and what to do."""
+
+
+def _name(filename: object) -> str:
+    return os.fsdecode(filename) if isinstance(filename, (str, bytes)) else str(filename)
+
+
+def _why(error: OSError) -> str:
+    text = error.strerror or type(error).__name__
+    return f"{text[:1].lower()}{text[1:]}"
 
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
+from stillruns.cli.late import load
 from stillruns.cli.options import common
-from stillruns.cli.output import emit_text
-from stillruns.errors import ExitCode
-from stillruns.lab import tracing
-from stillruns.report import trace_text
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -45,17 +41,4 @@ def command(
 
     Exit code 0 when the option is found, 1 when no tree knows it.
     """
-    given = [tracing.parse_source(s) for s in sources or (".",)]
-    if revisions:
-        old, new = tracing.diff(option, given, *revisions, store_dir)
-        if as_json:
-            emit_text(json.dumps(trace_text.compare(old, new), indent=1))
-        else:
-            emit_text(trace_text.compare_text(old, new))
-        ctx.exit(ExitCode.COMPLETE if old.found or new.found else ExitCode.NO)
-    found = tracing.trace(option, given, store_dir)
-    if as_json:
-        emit_text(json.dumps(trace_text.document(found), indent=1))
-    else:
-        emit_text(trace_text.text(found))
-    ctx.exit(ExitCode.COMPLETE if found.found else ExitCode.NO)
+    ctx.exit(load("trace_job").trace(option, sources or (".",), revisions, as_json=as_json, store_dir=store_dir))

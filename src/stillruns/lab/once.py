@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
 from types import FrameType
 
+import msgspec
+
 from stillruns.act import trial
 from stillruns.act.asking import Ask
 from stillruns.act.runtimes.llama_cpp import NAME, LlamaCpp
@@ -22,13 +24,12 @@ from stillruns.catalogue import load
 from stillruns.errors import EnvironmentLacks, UsageError
 from stillruns.judge.incidents import words as incident_words
 from stillruns.judge.trials import once as judge_once
-from stillruns.judge.trials import user_command
+from stillruns.judge.trials import once_words, user_command
 from stillruns.judge.trials.user_command import UserCommand
 from stillruns.lab.running import shelf
-from stillruns.lab.runs import reading, verdict_digest
+from stillruns.lab.runs import once_told, reading, verdict_digest
 from stillruns.lab.specs.spec_file import DEFAULT_PROMPT
 from stillruns.model.absence import Absence
-from stillruns.model.evidence import Ref, parse_ref
 from stillruns.model.once_result import OnceResult
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.server_facts import ServerFacts
@@ -65,7 +66,8 @@ def run(
     env = dict(os.environ)
     command = user_command.read(argv, env)
     added: dict[str, str] = {}
-    if command.program and not as_is and not command.verbose and "verbosity" not in command.asked:
+    prints_more = command.program != judge_once.BENCH  # that one prints them with -v only
+    if prints_more and not as_is and not command.verbose and "verbosity" not in command.asked:
         added[VERBOSITY] = "4"
     ask = None if as_is or keep_running else _ask(command, tell)
     body = {
@@ -76,6 +78,7 @@ def run(
         "program": command.program,
         "added": added,
         "env": listed(env),
+        "host": once_told.described(),
     }
     spec = {"argv": list(argv), "added": added}
     identity = run_id(datetime.now(timezone.utc), spec_digest(spec))
@@ -132,21 +135,27 @@ def judged(store: Store, record: TrialRecord, body: Mapping[str, object]) -> tup
     asked = body.get("asked")
     if isinstance(asked, dict):
         command = dataclasses.replace(command, asked={str(k): str(v) for k, v in asked.items()})
+    inner = None if command.program else user_command.started(_commands(store, record))
     read = reading.read(store, record)
-    result = judge_once.judge(command, record, read.facts, read.answered)
-    added = body.get("added")
-    told = dataclasses.replace(
-        result,
-        added={str(k): str(v) for k, v in added.items()} if isinstance(added, dict) else {},
-        excerpts=_excerpts(read, result.refs),
-    )
-    return told, read.facts
+    result = judge_once.judge(command, record, read.facts, read.answered, inner)
+    return once_told.tell(result, store, read, inner or command, body), read.facts
+
+
+def _commands(store: Store, record: TrialRecord) -> list[list[str]]:
+    """The command lines of what it started, as far as they were seen."""
+    kept = next((e for e in record.evidence if e.kind == "commands"), None)
+    if kept is None:
+        return []
+    try:
+        return msgspec.json.decode(store.read_blob(kept.sha256), type=list[list[str]])
+    except msgspec.DecodeError:
+        return []
 
 
 def explained(result: OnceResult, facts: ServerFacts | Absence) -> OnceResult:
     """With what the catalogue says, which is no verdict: its wording may change without one."""
     why, advice = _said(result, facts)
-    return dataclasses.replace(result, explanation=why, next_step=result.next_step or advice)
+    return dataclasses.replace(result, explanation=why, next_step=once_words.next_step(result, advice))
 
 
 def _said(result: OnceResult, facts: ServerFacts | Absence) -> tuple[str, str]:
@@ -163,6 +172,9 @@ def _said(result: OnceResult, facts: ServerFacts | Absence) -> tuple[str, str]:
 def _ask(command: UserCommand, tell: Tell) -> Ask | None:
     """One small request to the user's server; None, and a sentence, where it would not be answered."""
     if not command.is_server:
+        if not command.program:
+            name = command.argv[0].rsplit("/", 1)[-1]
+            tell(f"no request is sent, since {name} is no llama-server itself; its end, or Ctrl-C, brings the report")
         return None
     host = _LOOPBACK.get(command.asked.get("host", "127.0.0.1"))
     port = command.number("port") if "port" in command.asked else 8080
@@ -194,6 +206,7 @@ def _ask(command: UserCommand, tell: Tell) -> Ask | None:
         "seed": 1,
         "cache_prompt": False,
         "return_tokens": True,
+        "n_probs": 1,  # NaN shows in the probabilities only
         "stream": True,
     }
     return Ask(port, "/health", "/completion", body, host)
@@ -221,12 +234,3 @@ def _until_stopped() -> Iterator[threading.Event]:
     finally:
         for number, old in before.items():
             signal.signal(number, old)
-
-
-def _excerpts(read: reading.Reading, refs: tuple[Ref, ...]) -> dict[str, str]:
-    """The lines of its log that the verdict rests on, from the top down."""
-    log = reading.log_of(read.record)
-    if log is None:
-        return {}
-    mine = [ref for ref in refs if ref.startswith(f"{log.id}:L")]
-    return reading.quoted(read.log, log, sorted(mine, key=lambda ref: parse_ref(ref)[1] or 0))

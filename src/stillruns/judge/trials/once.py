@@ -14,7 +14,7 @@ from stillruns.judge.trials.user_command import UserCommand
 from stillruns.judge.trials.verdict import speed
 from stillruns.model.absence import Absence
 from stillruns.model.applied import Answer, Applied, FactorApplied
-from stillruns.model.backend import Backend, Runtime, backend_of_device
+from stillruns.model.backend import Backend, Runtime, backend_of_device, is_software
 from stillruns.model.condition import Condition
 from stillruns.model.evidence import Ref
 from stillruns.model.exchange import Answered
@@ -23,15 +23,27 @@ from stillruns.model.server_facts import Offload, ServerFacts
 from stillruns.model.trial import TrialRecord
 
 ALWAYS = ("backend", "device", "gpu_layers")
+OTHERS = "others sent it requests too, which its end and its speed may be about"
+BENCH = "llama-bench"
+SOFTWARE = "a software driver: it computes on the CPU"
 _OFF = ("", "none")
+_REFUSED = ("bad-flag", "bad-value")
+"""Patterns of the lines with which a program refuses its arguments."""
 
 
 def judge(
-    command: UserCommand, record: TrialRecord, facts: ServerFacts | Absence, answered: Answered | Absence
+    command: UserCommand,
+    record: TrialRecord,
+    facts: ServerFacts | Absence,
+    answered: Answered | Absence,
+    inner: UserCommand | None = None,
 ) -> OnceResult:
-    """The verdict on one supervised command; `answered` is an absence when no request was sent."""
+    """The verdict on one supervised command; `answered` is an absence when no request was sent, `inner` the llama.cpp
+    program that was seen to be started where the command itself names none."""
     known = facts if isinstance(facts, ServerFacts) else None
-    proof = _applied(command, record, facts) if command.program else _nothing_known(command)
+    command = inner or command
+    mine = replace(record, argv=inner.argv) if inner else record
+    proof = _applied(command, mine, facts) if command.program else _nothing_known(command, known)
     ended = outcome.judge(record, facts, answered)
     refs = [ended.key_line, *ended.refs, *(ref for f in proof.factors.values() for ref in f.refs)]
     return OnceResult(
@@ -47,15 +59,48 @@ def judge(
         stopped_by_us=record.end is not None and record.end.stopped_by_us is not None,
         tokens_per_second=speed(facts, [answered] if isinstance(answered, Answered) else []),
         seconds=record.end.seconds if record.end else record.sighting.ended_at,
-        next_step=_next_step(facts) if known and proof.status is Answer.NO else "",
-        notes=record.notes,
+        next_step=_next_step(command, facts) if known and proof.status is not Answer.YES else "",
+        notes=(*record.notes, *_others(record, known)),
         refs=tuple(dict.fromkeys(ref for ref in refs if ref)),
+        started=inner.argv if inner else (),
+        used=_used(known),
+        answer=_answer(answered),
     )
 
 
-def _next_step(facts: ServerFacts | Absence) -> str:
-    """What to look at when the command ran on the CPU; empty when it used a device."""
+def _others(record: TrialRecord, facts: ServerFacts | None) -> tuple[str, ...]:
+    """A remark on requests that are not ours: one of them may be what ended it or slowed it down."""
+    if facts is None or record.exchange is None or len(facts.timings) < 2:
+        return ()
+    return (f"{OTHERS}: its log has the times of {len(facts.timings)}, and stillruns sent one",)
+
+
+def _used(facts: ServerFacts | None) -> tuple[str, ...]:
+    """The devices in use, with what computes where that is the CPU behind a GPU's name."""
+    if facts is None:
+        return ()
+    used = used_devices(facts)
+    return tuple(d.name + (f" ({SOFTWARE})" if is_software(f"{d.description} {d.driver}") else "") for d in used)
+
+
+def _answer(answered: Answered | Absence) -> str:
+    """The text that came to our own request, or the server's words of why none did."""
+    if isinstance(answered, Absence):
+        return ""
+    return answered.text or (answered.stop_reason if answered.stop_reason.startswith("error") else "")
+
+
+def _next_step(command: UserCommand, facts: ServerFacts | Absence) -> str:
+    """What to look at when the command ran on the CPU, or does not tell what it ran on; empty when it used a
+    device, or ended before it could."""
     if not isinstance(facts, ServerFacts) or used_devices(facts):
+        return ""
+    if command.program == BENCH and not command.verbose:
+        return (
+            "run it once more with -v: without it llama-bench prints no load lines, and its table names the backends "
+            "of the build, whether one was used or not"
+        )
+    if not isinstance(facts.offload, Offload):
         return ""
     listed = [d.name for d in facts.devices if d.backend is not Backend.CPU]
     if listed:
@@ -67,49 +112,68 @@ def _next_step(facts: ServerFacts | Absence) -> str:
     )
 
 
-def _nothing_known(command: UserCommand) -> Applied:
-    why = f"{command.argv[0].rsplit('/', 1)[-1]} is no llama.cpp program; only its end is judged"
-    return Applied.of({"backend": FactorApplied(Answer.UNKNOWN, "-", None, why)})
+def _nothing_known(command: UserCommand, facts: ServerFacts | None) -> Applied:
+    name = command.argv[0].rsplit("/", 1)[-1]
+    if facts is None or not (facts.version or facts.devices):
+        why = f"{name} is no llama.cpp program; only its end is judged"
+        return Applied.of({"backend": FactorApplied(Answer.UNKNOWN, "-", None, why)})
+    why = f"{name} printed a llama.cpp log, but what it started was not seen; put stillruns run -- inside it"
+    used = used_devices(facts)
+    refs = tuple(d.used for d in used if d.used is not None)
+    return Applied.of(
+        {"backend": FactorApplied(Answer.UNKNOWN, "-", ", ".join(d.name for d in used) or None, why, refs)}
+    )
 
 
 def _applied(command: UserCommand, record: TrialRecord, facts: ServerFacts | Absence) -> Applied:
     condition = _condition(command, facts)
     layers = command.layers
-    if isinstance(facts, ServerFacts) and _fell_back(command, record, facts):
-        return Applied.of(_fallback(command, facts))
     proof, _ = applied.judge(condition, None, facts, record)
     asked = {"gpu_layers"} if layers is not None else set()
     wanted = {"backend", *asked, *(name for name in command.asked if name not in ALWAYS)}
     if command.asked.get("device", "") not in _OFF:
         wanted.add("device")
     factors = {name: factor for name, factor in proof.factors.items() if name in wanted}
-    _say_what_was_asked(factors, command, record, facts)
     if layers is None and isinstance(facts, ServerFacts) and isinstance(facts.offload, Offload):
         where = f"{facts.offload.offloaded}/{facts.offload.total} layers offloaded, as the runtime chose"
         chosen = f"{facts.offload.offloaded}/{facts.offload.total}"
         if condition.backend is not Backend.CPU:
             factors["gpu_layers"] = FactorApplied(Answer.YES, "runtime's choice", chosen, where, (facts.offload.ref,))
+    _say_what_was_asked(factors, command, record, facts)
+    if isinstance(facts, ServerFacts) and _fell_back(command, facts):
+        factors.update(_fallback(command, facts))
     return Applied.of(factors)
 
 
 def _say_what_was_asked(
     factors: dict[str, FactorApplied], command: UserCommand, record: TrialRecord, facts: ServerFacts | Absence
 ) -> None:
-    """The words of the command where the condition had to assume something; a model that was named but not loaded is
-    not said to be loaded."""
-    backend, layers = factors.get("backend"), command.layers
-    if backend and "device" not in command.asked and layers not in (None, 0) and backend.asked == "cpu":
-        why = "it ended before its log names a device in use" if backend.status is Answer.UNKNOWN else backend.why
-        factors["backend"] = replace(backend, asked="a GPU", why=why)
-    offload = factors.get("gpu_layers")
-    if offload and offload.status is Answer.UNKNOWN:
-        factors["gpu_layers"] = replace(offload, got=None, why="its log does not tell the layers")
+    """The words of the command where the condition had to assume something, and no more than is known: a model that
+    was named but not loaded is not said to be loaded."""
+    known = facts if isinstance(facts, ServerFacts) else None
+    backend = factors.get("backend")
+    if backend and "device" not in command.asked:
+        factors["backend"] = replace(backend, asked="-" if command.layers in (None, 0) else "a GPU")
+    loaded = record.sighting.ready_at is not None or (known is not None and known.model_loaded is not None)
     model = factors.get("model")
-    loaded = record.sighting.ready_at is not None or (
-        isinstance(facts, ServerFacts) and facts.model_loaded is not None
-    )
     if model and model.status is Answer.YES and not loaded:
-        factors["model"] = replace(model, got="as on the command line; its log does not say that it was loaded")
+        factors["model"] = replace(
+            model, got=None, why="named on the command line; its log does not say it was loaded"
+        )
+    elif model and model.status is Answer.YES and known is not None and known.file_type:
+        factors["model"] = replace(model, got=f"{model.got} ({known.file_type})")
+    refused = next((t for t in known.troubles if t.pattern in _REFUSED), None) if known else None
+    ended_well = record.end is not None and record.end.exit_status == 0
+    for name, factor in factors.items():
+        if refused is not None:
+            why = "the program refused its arguments: none of them took effect"
+            factors[name] = replace(factor, status=Answer.NO, got=None, why=why, refs=(refused.ref,))
+        elif ended_well and not loaded:
+            factors[name] = replace(factor, status=Answer.UNKNOWN, got=None, why="its log does not tell")
+        elif factor.status is Answer.UNKNOWN and name == "gpu_layers":
+            factors[name] = replace(factor, got=None, why="its log does not tell the layers")
+        elif factor.status is Answer.UNKNOWN and name == "backend" and not loaded:
+            factors[name] = replace(factor, got=None, why="it ended before its log names a device in use")
 
 
 def _condition(command: UserCommand, facts: ServerFacts | Absence) -> Condition:
@@ -148,14 +212,14 @@ def _backend(device: str, facts: ServerFacts | Absence) -> Backend:
     return listed[0].backend if listed else Backend.CPU
 
 
-def _fell_back(command: UserCommand, record: TrialRecord, facts: ServerFacts) -> bool:
-    """Layers were asked for, the model was loaded, device lines are not hidden, and none names a device in use."""
+def _fell_back(command: UserCommand, facts: ServerFacts) -> bool:
+    """Layers were asked for, device lines are not hidden, and none names a device in use, though the line of the
+    layers, which comes after them, is there."""
     if command.layers == 0 or command.asked.get("device") == "none" or used_devices(facts):
         return False
     if command.layers is None and "gpu_layers" not in command.asked:
         return False  # nothing was asked, so nothing was refused
-    loaded = facts.model_loaded is not None or record.sighting.ready_at is not None
-    return loaded and "devices" not in facts.hidden and isinstance(facts.offload, Offload)
+    return "devices" not in facts.hidden and isinstance(facts.offload, Offload)
 
 
 def _fallback(command: UserCommand, facts: ServerFacts) -> dict[str, FactorApplied]:

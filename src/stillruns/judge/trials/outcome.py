@@ -27,6 +27,9 @@ _BEFORE_READY = (Phase.DISCOVER, Phase.INIT, Phase.LOAD, Phase.RESERVE)
 _SIGNALS = {132: "SIGILL", 134: "SIGABRT", 135: "SIGBUS", 136: "SIGFPE", 137: "SIGKILL", 139: "SIGSEGV"}
 """128 + N, as shells and containers report a signal of what they ran."""
 
+_ASKED_TO_END = frozenset({"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"})
+"""Requests to end, by a service manager, a script or a user: no fault of the program's."""
+
 _STOPPED = frozenset({130, 137, 143})
 """The same for SIGINT, SIGKILL and SIGTERM, when they were ours."""
 
@@ -127,7 +130,7 @@ class _Seen:
         if self.facts.last_phase is not Phase.TEARDOWN or stopped:
             return self.facts.last_phase
         spans = [s.phase for s in self.facts.phases if s.phase is not Phase.TEARDOWN]
-        return spans[-1] if spans else self.facts.last_phase
+        return spans[-1] if spans else Phase.UNKNOWN  # the clean-up of a server that could not even begin
 
     def phase(self) -> Phase:
         """Where it was when it failed: the log before readiness, the exchange after it."""
@@ -242,6 +245,8 @@ def _died(seen: _Seen) -> _Manner | None:
     after = f", {where}" if where else ""
     if signal == "SIGKILL":
         after += ", sent by someone else (the kernel's out-of-memory killer?)"
+    if signal in _ASKED_TO_END:
+        after += ", which stillruns did not send"
     if signal == "SIGABRT" and isinstance(seen.record.core, CoreNotes):
         after = ""  # always libc's raise()
     if signal == "SIGILL":
@@ -286,11 +291,21 @@ def _exited(seen: _Seen) -> _Manner | None:
     status = end.exit_status or 0
     ours = end.stopped_by_us is not None
     if status and not (ours and status in _STOPPED):
-        after = f", after our {end.stopped_by_us}" if ours and seen.answer_whole else ""
+        after = f", after our {end.stopped_by_us}" if ours and seen.answer_whole else _passed_on(seen, status)
         return _Manner(OutcomeKind.ERROR, seen.phase(), f"exit status {status}", after=after)
     if not seen.ready and not ours and not seen.supervised:
         return _Manner(OutcomeKind.NOT_READY, seen.phase(), "exit status 0 before it was ready")
     return None
+
+
+def _passed_on(seen: _Seen, status: int) -> str:
+    """What a wrapper's exit status is about: its child's core, else Python's form of it (`sys.exit(-11)`)."""
+    core = seen.record.core
+    if seen.supervised and isinstance(core, CoreNotes):
+        at = place(core)
+        return f": a process that it started died by {core.signal}{f', {at}' if at else ''}"
+    name = _SIGNALS.get(128 + 256 - status) if seen.supervised else None
+    return f": 256 - {256 - status}, as a wrapper in Python passes {name} on" if name else ""
 
 
 def _answer(seen: _Seen) -> _Manner | None:

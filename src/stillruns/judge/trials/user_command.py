@@ -82,6 +82,13 @@ def read(argv: Sequence[str], env: Mapping[str, str]) -> UserCommand:
     return UserCommand(tuple(argv), _program(argv[place]), asked, verbose)
 
 
+def started(commands: Sequence[Sequence[str]]) -> UserCommand | None:
+    """The llama.cpp program among the command lines that a wrapper started, the last where one started several; None
+    when there is none. Its environment is not known."""
+    found = [words for words in commands if words and _program(words[0])]
+    return read(found[-1], {}) if found else None
+
+
 def _program(word: str) -> str:
     name = word.rsplit("/", 1)[-1]
     return next((p for p in PROGRAMS if name == p or name.startswith(p + "-")), "")

@@ -17,6 +17,9 @@ LATER = ("checks", "survival", "log_rank", "floors")
 BESIDE = ("shared", "blocks", "driver", "driver_unknown", "sides")
 """Parts that say again what counts, scopes and circumstances hold: they are in no digest."""
 
+TOLD = ("started", "used", "system", "environment", "answer")
+"""Parts of a supervised command's report that are no verdict on it."""
+
 LATER_PATHS = ("decode", "decode_floor", "text", "again")
 """The same within a check."""
 
@@ -46,8 +49,9 @@ def plain(result: RunResult) -> object:
 
 
 def of_once(results: Sequence[OnceResult]) -> object:
-    """The verdicts on supervised commands, likewise."""
-    return [msgspec.to_builtins(result) for result in results]
+    """The verdicts on supervised commands, likewise; what is told beside them is no part."""
+    plain = [msgspec.to_builtins(result) for result in results]
+    return [{key: value for key, value in one.items() if key not in TOLD} for one in plain]
 
 
 def of_study(study: Study) -> object:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from tree_sitter import Language, Node
-
 from stillruns.normalise.source.ir import Builder, Expr, Field, FileFacts
 from stillruns.normalise.source.syntax import (
     CPP,
     MAX_DEPTH,
     C,
+    Language,
+    Node,
     children_but,
     end_line,
     line,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tree_sitter import Node
-
 from stillruns.normalise.source.ir import Builder, Expr, Field, FileFacts
-from stillruns.normalise.source.syntax import GO, MAX_DEPTH, children_but, end_line, line, parse, text, unquote
+from stillruns.normalise.source.syntax import GO, MAX_DEPTH, Node, children_but, end_line, line, parse, text, unquote
 
 _LITERALS = {
     "int_literal",

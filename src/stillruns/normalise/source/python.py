@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from tree_sitter import Node
-
 from stillruns.normalise.source.ir import Builder, Expr, Field, FileFacts
 from stillruns.normalise.source.syntax import (
     MAX_DEPTH,
     PYTHON,
+    Node,
     children_but,
     end_line,
     line,

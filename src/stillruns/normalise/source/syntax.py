@@ -11,10 +11,13 @@ try:
     import tree_sitter_cpp
     import tree_sitter_go
     import tree_sitter_python
-    from tree_sitter import Language, Node, Parser, Tree
+    from tree_sitter import Language as Language  # the frontends take these two from here, so that without the
+    from tree_sitter import Node as Node  # extra one sentence is printed, whichever of them is imported first
+    from tree_sitter import Parser, Tree
 except ImportError as error:  # pragma: no cover - only without the extra
     raise EnvironmentLacks(
-        f"trace needs its parsers ({error.name} is missing); install them with `pip install 'stillruns[trace]'`."
+        f"trace needs its parsers ({error.name} is missing); install them in the clone with "
+        "`.venv/bin/pip install -e '.[trace]'`."
     ) from error
 
 C = Language(tree_sitter_c.language())
