@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from program import stillruns
+from program import environment, stillruns
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_trace_without_its_parsers(tmp_path: Path) -> None:
         code = f"{hidden}sys.argv = {['stillruns', *words]!r}\nfrom stillruns.cli import main; main()"
         done = subprocess.run(
             [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            env=environment(),
             capture_output=True,
             text=True,
             cwd=tmp_path,
