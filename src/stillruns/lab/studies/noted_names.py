@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from stillruns.catalogue.options import options
 from stillruns.judge.recipe import lint
 from stillruns.judge.recipe.ground import Ground
-from stillruns.model.lint import Reading
+from stillruns.model.lint import LintItem, Reading
 from stillruns.model.recipe import RecipeForm
 from stillruns.model.worklog import Noted, Unread
 from stillruns.normalise.recipe import reading
@@ -31,13 +30,16 @@ def unread(noted: Iterable[Noted]) -> tuple[Unread, ...]:
     ground = Ground(options=options(), installed={}, sources={})
     (result,) = lint.lint([recipe], ground, ())
     return tuple(
-        Unread(item.name, item.verdict.value, item.why, "; ".join(_table(c.place) for c in item.evidence[:1]))
+        Unread(item.name, item.verdict.value, item.why, _source(item))
         for item in result.items
         if item.name in names and item.verdict in _NOTHING
     )
 
 
-def _table(place: str) -> str:
-    """A row of the catalogue without its line, which every new row above it moves: a verdict that is judged again
-    would differ for nothing."""
-    return re.sub(r"^(catalogue/[\w.]+):\d+$", r"\1", place)
+def _source(item: LintItem) -> str:
+    """What the verdict rests on: of the catalogue only the file, since its rows move from release to release and the
+    sentence belongs to what `replay` compares."""
+    if not item.evidence:
+        return ""
+    first = item.evidence[0]
+    return first.place.rpartition(":")[0] if first.kind == "catalogue" else first.place
