@@ -287,6 +287,48 @@ def test_llama_bench_tells_its_table(tmp_path: Path) -> None:
     assert "once more with -v" in told["markdown"] and not told["added"]
 
 
+LOADED = """\
+build: 4321 (0a1b2c3) with cc (Debian) 12.2.0 for x86_64-linux-gnu
+llama_model_load_from_file_impl: using device Vulkan0 (Some Card (radv)) - 8000 MiB free
+load_tensors: loading model tensors, this can take a while... (mmap = true)
+load_tensors: offloading 4 repeating layers to GPU
+load_tensors: offloading output layer to GPU
+load_tensors: offloaded 5/5 layers to GPU
+load_tensors:      Vulkan0 model buffer size =     5.00 MiB
+"""
+TIMES = """\
+llama_perf_context_print: prompt eval time =       9.10 ms /     2 tokens
+llama_perf_context_print:        eval time =      20.00 ms /     7 runs
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "log_text", "end"),
+    [("llama-cli", LOADED + TIMES, 0), ("llama-cli", LOADED + TIMES, 3), ("llama-bench", LOADED, 0)],
+    ids=["cli", "cli that fails later", "bench -v"],
+)
+def test_a_tool_that_loaded_its_model(tmp_path: Path, name: str, log_text: str, end: int) -> None:
+    """Only the server says `model loaded`; what a tool's log shows of its load is applied all the same."""
+    (tmp_path / "log").write_text(log_text)
+    program = tmp_path / name
+    program.write_text(f"#!/bin/sh\ncat '{tmp_path}/log' >&2\necho hello\nexit {end}\n")
+    program.chmod(0o755)
+    told = document(tmp_path / "s", program, "-m", "x.gguf", "-ngl", "99", "-v")
+    seen = {what: (factor["status"], factor["got"]) for what, factor in told["applied"]["factors"].items()}
+    assert seen["backend"] == ("yes", "Vulkan0") and seen["gpu_layers"] == ("yes", "5/5")
+    assert seen["model"][0] == "yes" and seen["model"][1]
+    assert "layers asked 99, applied 5/5, on Vulkan0" in first(told)
+
+
+def test_a_tool_that_loaded_nothing(tmp_path: Path) -> None:
+    """`llama-cli --version -m x.gguf` ends well, and nothing of what was asked was applied as far as is known."""
+    program = tmp_path / "llama-cli"
+    program.write_text("#!/bin/sh\necho 'version: 4321 (0a1b2c3)' >&2\n")
+    program.chmod(0o755)
+    told = document(tmp_path / "s", program, "--version", "-m", "x.gguf", "-ngl", "99")
+    assert {factor["status"] for factor in told["applied"]["factors"].values()} == {"unknown"}
+
+
 @pytest.mark.engine()
 def test_a_log_with_prompts_is_not_quoted(tmp_path: Path, model: Path, shim: Path) -> None:
     """With -v the server prints requests; of such a log only lines that say they are no debug lines are told."""

@@ -154,7 +154,8 @@ def _say_what_was_asked(
     backend = factors.get("backend")
     if backend and "device" not in command.asked:
         factors["backend"] = replace(backend, asked="-" if command.layers in (None, 0) else "a GPU")
-    loaded = record.sighting.ready_at is not None or (known is not None and known.model_loaded is not None)
+    ended_well = record.end is not None and record.end.exit_status == 0 and record.end.stopped_by_us is None
+    loaded = record.sighting.ready_at is not None or (known is not None and _loaded(known, ended_well=ended_well))
     model = factors.get("model")
     if model and model.status is Answer.YES and not loaded:
         factors["model"] = replace(
@@ -163,17 +164,25 @@ def _say_what_was_asked(
     elif model and model.status is Answer.YES and known is not None and known.file_type:
         factors["model"] = replace(model, got=f"{model.got} ({known.file_type})")
     refused = next((t for t in known.troubles if t.pattern in _REFUSED), None) if known else None
-    ended_well = record.end is not None and record.end.exit_status == 0
+    in_order = record.end is not None and record.end.exit_status == 0
     for name, factor in factors.items():
         if refused is not None:
             why = "the program refused its arguments: none of them took effect"
             factors[name] = replace(factor, status=Answer.NO, got=None, why=why, refs=(refused.ref,))
-        elif ended_well and not loaded:
+        elif in_order and not loaded:
             factors[name] = replace(factor, status=Answer.UNKNOWN, got=None, why="its log does not tell")
         elif factor.status is Answer.UNKNOWN and name == "gpu_layers":
             factors[name] = replace(factor, got=None, why="its log does not tell the layers")
         elif factor.status is Answer.UNKNOWN and name == "backend" and not loaded:
             factors[name] = replace(factor, got=None, why="it ended before its log names a device in use")
+
+
+def _loaded(facts: ServerFacts, *, ended_well: bool) -> bool:
+    """Whether its log shows that the model was loaded. Only the server says so in words; a tool shows it by its times
+    (llama-cli), or by the line of its layers where it then ended in order (llama-bench -v)."""
+    if facts.model_loaded is not None or facts.timings:
+        return True
+    return ended_well and isinstance(facts.offload, Offload)
 
 
 def _condition(command: UserCommand, facts: ServerFacts | Absence) -> Condition:
