@@ -27,6 +27,10 @@ def read(data: bytes) -> CoreNotes:
     return core_notes.read(lambda offset, n: data[offset : offset + n], len(data))
 
 
+def session(data: bytes) -> int | None:
+    return core_notes.session(lambda offset, n: data[offset : offset + n], len(data))
+
+
 def note(kind: int, data: bytes, name: bytes = b"CORE\0") -> bytes:
     pad = bytes(-len(name) % 4), bytes(-len(data) % 4)
     return struct.pack("<III", len(name), len(data), kind) + name + pad[0] + data + pad[1]
@@ -117,6 +121,14 @@ def test_hostile_bytes(place: int, patch: bytes) -> None:
         read(ARM[:place] + patch + ARM[place + len(patch) :])
 
 
+def test_a_session() -> None:
+    """Where the process note stands, it tells the session; a short one, or none, tells nothing."""
+    told = bytes(24) + struct.pack("<iiii", 70, 60, 50, 40) + bytes(96)
+    assert session(core(62, note(3, told))) == 40
+    assert session(core(62, note(3, told[:38]))) is None
+    assert session(ARM) is None
+
+
 @given(st.binary(max_size=300))
 def test_any_bytes(data: bytes) -> None:
     """No byte string raises anything but FormatError."""
@@ -141,6 +153,7 @@ def test_a_real_core(limit: str, memory: str, tmp_path: Path) -> None:
     assert (notes.signal, notes.fault_address, notes.threads) == ("SIGSEGV", 16, 2)
     assert notes.module is not None and notes.module in notes.modules
     assert path.stat().st_size < 4 << 20
+    assert session(path.read_bytes()) == os.getsid(0)
     gdb = shutil.which("gdb")
     if gdb is None:
         return

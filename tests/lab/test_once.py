@@ -242,6 +242,19 @@ def test_a_wrapper_in_python_passes_a_signal_on(tmp_path: Path) -> None:
         pytest.skip("no core is written here (the hard limit may be 0)")
 
 
+def test_a_core_of_somebody_else_stays(tmp_path: Path) -> None:
+    """The folder is the user's: what crashes there in another session was not started for this trial."""
+    if PATTERN.read_text().strip() != "core":
+        pytest.skip("the kernel writes cores elsewhere here")
+    folder = tmp_path / "work"
+    folder.mkdir()
+    crash = "subprocess.call(['sh', '-c', 'ulimit -c unlimited; kill -SEGV $$'], start_new_session=True)"
+    done = once(tmp_path / "s", sys.executable, "-c", f"import subprocess; {crash}; raise SystemExit(3)", cwd=folder)
+    if not list(folder.iterdir()) and "SIGSEGV" not in done.stdout:
+        pytest.skip("no core is written here (the hard limit may be 0)")
+    assert "died by" not in done.stdout and list(folder.iterdir()), done.stdout
+
+
 def test_a_core_beside_an_old_one(tmp_path: Path) -> None:
     """The kernel writes over a core that lies there: it is the new one, and is read."""
     if PATTERN.read_text().strip() != "core":

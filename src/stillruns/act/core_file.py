@@ -8,7 +8,7 @@ from pathlib import Path
 from stillruns.errors import FormatError
 from stillruns.formats import core_notes
 from stillruns.model.absence import Absence, AbsenceReason
-from stillruns.model.process import CoreNotes, CoreResult
+from stillruns.model.process import CoreResult
 
 LARGEST_KEPT = 64 << 20
 """Bytes of a core that goes into the store; of a larger one only the notes are read."""
@@ -28,14 +28,25 @@ def those_in(folder: Path) -> Before:
         return frozenset()
 
 
-def left_by_a_child(folder: Path, before: Before) -> Path | None:
-    """The core of a process that the command started, where it lies in the command's own folder: nobody else would
-    take it away. A file that is no core stays where it is."""
+def left_by_a_child(folder: Path, pid: int, before: Before) -> Path | None:
+    """The core of a process that the command `pid` started, where it lies in the command's own folder: nobody else
+    would take it away. A file that is no core stays where it is, and so does a core of another session: the folder is
+    the user's, and other programs may crash there at the same time."""
     for path in sorted(folder.glob("core*")):
         suffix = path.name.removeprefix("core").removeprefix(".")
-        if (suffix == "" or suffix.isdigit()) and _new(path, before) and isinstance(notes(path), CoreNotes):
+        if (suffix == "" or suffix.isdigit()) and _new(path, before) and _session(path) == pid:
             return path
     return None
+
+
+def _session(path: Path) -> int | None:
+    """Of the process that left a core; None for what is none. (A command is started as the head of a session.)"""
+    try:
+        with path.open("rb", buffering=0) as file:
+            descriptor = file.fileno()
+            return core_notes.session(lambda offset, n: os.pread(descriptor, n, offset), path.stat().st_size)
+    except (FormatError, OSError, OverflowError):
+        return None
 
 
 def _new(path: Path, before: Before) -> bool:

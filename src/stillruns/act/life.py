@@ -275,7 +275,8 @@ class Life:
             seen.lost_port = seen.lost_port or bool(ports.BIND_FAILED.search(text))
 
     def _read_core(self, pid: int, signal_name: str | None, before: core_file.Before) -> None:
-        child = core_file.left_by_a_child(self.cwd, before) if signal_name is None and self.job.keep_core else None
+        by_itself = signal_name is None and self.job.keep_core
+        child = core_file.left_by_a_child(self.cwd, pid, before) if by_itself else None
         if child is not None:
             self.seen.core, self.seen.core_path = core_file.notes(child), child
             return

@@ -20,6 +20,7 @@ from stillruns.model.process import CoreNotes
 PT_NOTE = 4
 ET_CORE = 4
 NT_PRSTATUS = 1
+NT_PRPSINFO = 3
 NT_SIGINFO = 0x53494749
 NT_FILE = 0x46494C45
 
@@ -31,6 +32,9 @@ _PR_REG = 112
 """Offset of the registers in elf_prstatus on 64-bit machines."""
 _PC_OFFSET = {_EM_X86_64: _PR_REG + 16 * 8, _EM_AARCH64: _PR_REG + 32 * 8}
 """rip is the 17th register of user_regs_struct, pc the 33rd of user_pt_regs."""
+
+_PR_SID = 36
+"""Offset of the session in elf_prpsinfo on 64-bit machines (include/linux/elfcore.h)."""
 
 _WITH_ADDRESS = {4, 5, 7, 8, 11}
 """SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV: si_addr holds the address (sigaction(2))."""
@@ -83,6 +87,17 @@ def read(read_at: ReadAt, size: int) -> CoreNotes:
         modules=tuple(dict.fromkeys(m.path for m in mappings)),
         threads=threads,
     )
+
+
+def session(read_at: ReadAt, size: int) -> int | None:
+    """The session (setsid(2)) of the process that left a core file, as its pid namespace counts; None where the notes
+    do not tell it. Raises FormatError like `read`."""
+    _, segments = _program_headers(read_at, size)
+    for offset, length in segments:
+        for kind, _, data in _notes(read_at(offset, min(length, LARGEST_NOTES)), offset):
+            if kind == NT_PRPSINFO and len(data) >= _PR_SID + 4:
+                return int(struct.unpack_from("<i", data, _PR_SID)[0])
+    return None
 
 
 def _program_headers(read_at: ReadAt, size: int) -> tuple[int, list[tuple[int, int]]]:
