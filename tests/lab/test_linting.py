@@ -152,6 +152,16 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert "no text" in result.notes[0]
 
 
+def test_the_release_of_each_program() -> None:
+    """What a recipe is judged against is named for each program: Ollama's tables are of another release than
+    llama.cpp's, and vLLM's were never searched whole."""
+    text = "ollama serve & llama-server -m x.gguf & vllm serve model\n"
+    (result,) = lint(Request(files=("-",), text=text, environ={"PATH": ""}))
+    told = {one.name: one.version for one in result.against}
+    assert told["llama-server"].startswith("b") and told["ollama"].startswith("v0.") and not told.get("vllm")
+    assert all("(release )" not in one.how for one in result.against)
+
+
 def test_source_tree(tmp_path: Path) -> None:
     """A tree that the user gives is read: what it declares is cited with its line, also for names of its own."""
     (tmp_path / "CMakeLists.txt").write_text('project(x)\noption(GGML_MY_OWN "x" OFF)\n')

@@ -174,13 +174,20 @@ def _trees(
     return {name: tuple(reads) for name, reads in found.items()}, against
 
 
+def _newest(program: str, options: Options) -> str:
+    """The newest release of a program that was searched whole; empty where none was."""
+    owner = "llama.cpp" if program.startswith(FAMILY) else program
+    return next((row.last for row in options.searched if row.owner == owner), "")
+
+
 def _against(engines: Mapping[str, Installed], options: Options) -> list[Against]:
     found: list[Against] = []
     for name, engine in engines.items():
         if engine.problem is not None:
             hint = f"; {engine.problem.hint}" if engine.problem.hint else ""
-            newest = next((row.last for row in options.searched if row.kind == "flag"), "")
-            how = f"the catalogue (release {newest}), as {engine.problem.detail}{hint}"
+            newest = _newest(name, options)
+            release = f" (release {newest})" if newest else ""
+            how = f"the catalogue{release}, as {engine.problem.detail}{hint}"
             found.append(Against(name, how, newest, ""))
             continue
         inferred = infer(engine, options)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import described
+import device_code
 import machines
 import sysroots
 from stillruns.model.gate import GateStatus, Layer, PathStatus
@@ -48,3 +49,14 @@ def test_another_driver_beside_it(tmp_path: Path) -> None:
     sysroots.vulkan(tmp_path, "amd_icd64", "amdvlk64.so")
     matrix = machines.judged(machines.of(tmp_path))
     assert machines.gate(matrix, Layer.VULKAN, "vulkan").status is GateStatus.PARTIAL
+
+
+def test_a_mesa_of_the_users_own(tmp_path: Path) -> None:
+    """The package's version says nothing of a driver that lies elsewhere."""
+    build(tmp_path, GFX1151, "24.0.9-0ubuntu0.3")
+    own = "/opt/mesa/lib/libvulkan_radeon.so"
+    sysroots.write(tmp_path, own.lstrip("/"), device_code.library())
+    for manifest in (tmp_path / "usr/share/vulkan/icd.d").glob("radeon_icd*"):
+        manifest.write_text(manifest.read_text().replace("libvulkan_radeon.so", own))
+    matrix = machines.judged(machines.of(tmp_path))
+    assert machines.gate(matrix, Layer.VULKAN, "vulkan").status is GateStatus.ALLOW

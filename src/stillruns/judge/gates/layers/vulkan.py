@@ -33,6 +33,8 @@ _NO_PCI = re.compile(
 """Manifests of drivers for GPUs of small boards, of guests (virtio) and of WSL (dzn)."""
 
 _RADV_LIBRARY = "libvulkan_radeon.so"
+_PACKAGED = ("/usr/lib/", "/usr/lib64/")
+"""Where the distribution's package puts it: of a Mesa of the user's own, elsewhere, the package's version says nothing."""
 
 _PACKAGES = {
     0x1002: "mesa-vulkan-drivers",
@@ -98,7 +100,8 @@ def _drivers(view: PathView, facts: Vulkan, vendor: int, software: list[VulkanDr
                 LAYER, f"{names} is installed, but {facts.devices.detail}", AbsenceReason.UNPARSABLE, *evidence
             )
         makers = {driver.library.rpartition("/")[2] for driver in whole}
-        if makers == {_RADV_LIBRARY} and (old := _older_than_the_chip(view, names)) is not None:
+        packaged = all(driver.found.startswith(_PACKAGED) for driver in whole)
+        if packaged and makers == {_RADV_LIBRARY} and (old := _older_than_the_chip(view, names)) is not None:
             return old
         if len(makers) > 1:
             text = f"several drivers for one card: {names}; {vulkan_features.choice(view, vendor)}"
