@@ -333,6 +333,14 @@ def test_a_tool_that_loaded_its_model(tmp_path: Path, name: str, log_text: str, 
     assert "layers asked 99, applied 5/5, on Vulkan0" in first(told)
 
 
+def test_a_user_whose_name_is_a_verdict(tmp_path: Path) -> None:
+    """The document keeps its closed words, whatever the user is called."""
+    told = document(tmp_path / "s", "sh", "-c", "exit 3", USER="error", LOGNAME="unbekannt", HOME="/home/interrupted")
+    assert told["outcome"]["kind"] == "error" and "exit status 3" in first(told)
+    told = document(tmp_path / "s", "sh", "-c", "kill -TERM $$", USER="SIGTERM", HOME="/home/SIGTERM")
+    assert told["outcome"]["signal"] == "SIGTERM"
+
+
 def test_a_tool_that_loaded_nothing(tmp_path: Path) -> None:
     """`llama-cli --version -m x.gguf` ends well, and nothing of what was asked was applied as far as is known."""
     program = tmp_path / "llama-cli"

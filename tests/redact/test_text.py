@@ -190,6 +190,16 @@ def test_common_words_as_names_are_told() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["titan", "gfx906", "mi50", "p40", "rtx3090", "debian", "ryzen", "decode", "crash"])
+def test_a_machine_called_after_its_card(name: str) -> None:
+    """What a card, a system or a verdict is called stays a fact on a machine of that name, but for its own places."""
+    redactor = Redactor(key=b"k" * 16, hosts=(name,))
+    fact = f"device 0: {name} is listed, {name.upper()} too"
+    assert redact(fact, redactor).text == fact
+    assert name not in redact(f"jane@{name}:~$ ./run", redactor).text
+    assert redactor.names_only_in_context() == (name,)
+
+
 def test_key_blocks_keep_their_lines() -> None:
     """A private key goes with every line of it, cut off or not, in JSON or not, and the line count stays."""
     body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n" * 3

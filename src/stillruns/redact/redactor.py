@@ -36,20 +36,26 @@ KEY_BYTES = 16
 
 COMMON_WORDS = frozenset(
     """
-    admin all amd amdgpu auto backend base build card client code core cpu cuda data debug default demo dev
-    device docker driver error fast file free gemma ggml gguf gpu graph guest hip home host info init intel
-    kernel lab layer linux llama llama-server load local localhost log main mark max memory meta min mistral
-    model name node none nvidia off ollama output path phi pool prompt pytorch queue qwen radeon radv ray
-    ready rocm root run runner self server service shared slot small stable state stillruns system target test
-    tesla thread time tiny token total ubuntu unknown user vega vllm vulkan worker workstation
+    abort admin all allow amd amdgpu arch auto backend base block build card client code core cpu crash cuda data
+    debian debug decode default demo dev device discover docker driver epyc error execution fast fedora file free
+    geforce gemma ggml gguf gpu graph guest hang hip home host info init instinct intel kernel lab layer linux
+    llama llama-server load local localhost log main mark max memory mesa meta min mistral model name navi node
+    none nvidia off ok ollama open opencl output partial path phi polaris pool prompt pytorch quadro queue qwen
+    radeon radv ray rdna ready reserve rocm root run runner ryzen self server service shared slot small stable
+    state stillruns stopped sycl system target teardown tesla test thread threadripper time tiny titan token total
+    ubuntu unknown unlisted user vega vllm vulkan warmup worker workstation wrong xeon yes
     """.split()
 )
 """Words that logs of model servers say all the time. As a user or host name from the list they are replaced only
 where the text itself shows a name (a home path, a shell prompt, a log prefix), since elsewhere they are facts."""
 
+_CARD = re.compile(r"gfx[0-9a-f]{3,4}|sm_?\d{2,3}|(?:mi|rx|gtx|rtx|vega)[-_]?\d{2,4}\w{0,3}|[ahkmpv]\d{2,3}")
+"""How machines are often called after their card (`mi50`, `gfx906`, `p40`): a fact wherever else it stands."""
+
 
 def _looks_common(name: str) -> bool:
-    return len(name) < 3 or name.isdigit() or name.lower() in COMMON_WORDS
+    word = name.lower()
+    return len(name) < 3 or name.isdigit() or word in COMMON_WORDS or bool(_CARD.fullmatch(word))
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,12 +182,16 @@ def document(result: OnceResult) -> dict[str, Any]:
     return clean
 
 
+_CLOSED = frozenset(("run", "trial", "program", "kind", "phase", "signal", "components", "status"))
+"""Fields whose values are this program's own words, whatever a user or a machine is called."""
+
+
 def _pasteable(value: Any) -> Any:
     """Every text in it, redacted."""
     if isinstance(value, str):
         return pasteable.text(value)
     if isinstance(value, dict):
-        return {key: _pasteable(entry) for key, entry in value.items()}
+        return {key: entry if key in _CLOSED else _pasteable(entry) for key, entry in value.items()}
     return [_pasteable(entry) for entry in value] if isinstance(value, (list, tuple)) else value
 
 

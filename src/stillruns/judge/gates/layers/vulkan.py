@@ -34,7 +34,7 @@ _NO_PCI = re.compile(
 
 _RADV_LIBRARY = "libvulkan_radeon.so"
 _PACKAGED = ("/usr/lib/", "/usr/lib64/")
-"""Where the distribution's package puts it: of a Mesa of the user's own, elsewhere, the package's version says nothing."""
+"""Where the distribution's package puts it; the package's version says nothing of a Mesa that lies elsewhere."""
 
 _PACKAGES = {
     0x1002: "mesa-vulkan-drivers",
