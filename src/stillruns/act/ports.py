@@ -61,8 +61,8 @@ def _sockets(pid: int) -> set[int] | None:
 def owner_is(port: int, root: int) -> bool | None:
     """Whether every listener on `port` belongs to `root` or a descendant of it.
 
-    None when nothing tells: the socket is in another network namespace (a container), or we may not look. Two
-    listeners with SO_REUSEPORT, one of them foreign, are `False`: requests would be spread over both.
+    None when nothing tells: the socket is in another network namespace (a container), or we may not look, or it was
+    closed while we did (a server that gives up its load). Two listeners with SO_REUSEPORT, one of them foreign, are `False`: requests would be spread over both.
     """
     there = listeners(port)
     if not there:
@@ -75,4 +75,4 @@ def owner_is(port: int, root: int) -> bool | None:
         ours |= held or set()
         if there <= ours:
             return True
-    return None if hidden else False
+    return None if hidden or listeners(port) != there else False
