@@ -42,7 +42,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--case", default="", help="print the verdicts of one machine")
     parser.add_argument("--write", default="", metavar="COLUMN", help="write the verdicts to the labels")
     asked = parser.parse_args(words)
-    rows = list(csv.DictReader(LABELS.open(encoding="utf-8")))
+    rows = list(csv.DictReader(LABELS.read_text(encoding="utf-8").splitlines()))
     machines = toml_file.tables(toml_file.text(MACHINES, "the machines"), MACHINES)
     matrices: dict[str, GateMatrix] = {}
     counts: Counter[tuple[str, str]] = Counter()

@@ -86,6 +86,7 @@ def tables(folder: Path) -> dict[str, str]:
         **{f"distances-{way}": "".join(distances(way, runs, between)) for way in WAYS},
         "drift": "".join(drift(report(store, DRIFT), asked_again(store, DRIFT))),
         "drivers": "".join(told(report(drivers, HIDDEN), report(drivers, BROKEN))),
+        "pace-said": "".join(said(runs, "pace")),
         "two-builds": "".join(two_builds(folder)),
         **injections(injected),
         **lab_speeds.tables(
@@ -95,6 +96,14 @@ def tables(folder: Path) -> dict[str, str]:
         ),
         "repeats": repeats(store, F16, [runs["Q8_0"], runs["Q4_0"]]),
     }
+
+
+def said(runs: Mapping[str, Document], kind: str) -> Iterator[str]:
+    """What `report` says of whole runs."""
+    for name, document in runs.items():
+        for warning in document["warnings"]:
+            if warning["kind"] == kind:
+                yield f"- {name}: {warning['text']}.\n"
 
 
 def two_builds(folder: Path) -> Iterator[str]:

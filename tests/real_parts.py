@@ -39,7 +39,7 @@ def vulkan_device() -> bool:
         env={**os.environ, "GGML_VK_VISIBLE_DEVICES": "0"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     return "Vulkan0" in listed.stdout + listed.stderr

@@ -128,7 +128,7 @@ class TestAdapter:
 
     def test_probe(self, adapter: Adapter, program: str, address: str) -> None:
         """Four answers, each with the question that was asked, whatever the thing says."""
-        output = adapter.probe(found(adapter, program, address), timeout=20.0)
+        output = adapter.probe(found(adapter, program, address), timeout=120.0)
         assert isinstance(output, ProbeOutput)
         for part in (output.help, output.devices, output.version, output.system):
             assert isinstance(part, Finished) and part.argv and not part.timed_out
@@ -139,7 +139,7 @@ class TestAdapter:
             closed.bind(("127.0.0.1", 0))
             gone = f"http://127.0.0.1:{closed.getsockname()[1]}"
         with pytest.raises(EnvironmentLacks):
-            adapter.probe(FoundRuntime(gone, "spec"), timeout=5.0)
+            adapter.probe(FoundRuntime(gone, "spec"), timeout=60.0)
 
     @pytest.mark.parametrize("layers", [0, 2, "all", "none"])
     @pytest.mark.parametrize("backend", [Backend.CPU, Backend.VULKAN, Backend.ROCM, Backend.UNKNOWN])

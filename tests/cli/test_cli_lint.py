@@ -18,7 +18,7 @@ def run(*args: str | Path, stdin: str = "", **env: str) -> subprocess.CompletedP
     """`python -m stillruns lint ...`."""
     argv = [sys.executable, "-m", "stillruns", "lint", *map(str, args)]
     whole = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **env}
-    return subprocess.run(argv, env=whole, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(argv, env=whole, input=stdin, capture_output=True, text=True, timeout=240, check=False)
 
 
 def test_no(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def shell(line: str, store: Path) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "STILLRUNS_STORE": str(store)}
     env["LC_ALL"] = "C.UTF-8"  # where the caller's is not installed, bash says so on the same stderr
     line = line.replace("S ", f"{shlex.quote(sys.executable)} -m stillruns ", 1)
-    return subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, env=env, check=False)
+    return subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=240, env=env, check=False)
 
 
 @pytest.fixture(scope="module")

@@ -11,14 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-
-
-def stillruns(*words: str | Path, **extra: str) -> subprocess.CompletedProcess[str]:
-    """The program, as a user would call it."""
-    argv = [sys.executable, "-m", "stillruns", *map(str, words)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **extra}
-    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+from program import environment, stillruns
 
 
 @pytest.mark.parametrize(
@@ -126,7 +119,7 @@ def test_trace_without_its_parsers(tmp_path: Path) -> None:
         code = f"{hidden}sys.argv = {['stillruns', *words]!r}\nfrom stillruns.cli import main; main()"
         done = subprocess.run(
             [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            env=environment(),
             capture_output=True,
             text=True,
             cwd=tmp_path,

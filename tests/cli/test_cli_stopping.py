@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from program import PROGRAM, environment
+
 SENTENCE = "stillruns: interrupted; what was recorded so far is kept.\n"
 SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
 
@@ -62,11 +63,6 @@ except Stopped as stop:
 """
 
 
-def environment() -> dict[str, str]:
-    """Ours, with the source tree first."""
-    return {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-
-
 def struck(place: str, number: signal.Signals, *words: str) -> subprocess.CompletedProcess[str]:
     """The program, which sends itself a signal at a place."""
     code = STRUCK.format(number=int(number), place=place, words=list(words))
@@ -81,6 +77,24 @@ def test_while_the_program_is_loaded(module: str, number: signal.Signals) -> Non
     """One sentence, nothing on stdout, 130: also in the first tenth of a second, which Python spends in imports."""
     done = struck(AT_IMPORT.format(module=module), number, "workarounds", "--json")
     assert (done.stdout, done.stderr.lstrip("\n"), done.returncode) == ("", SENTENCE, 130)
+
+
+AT_RENAME = """
+def audit(event, args):
+    if event == "os.rename" and str(args[0]).endswith(".part"):
+        strike()
+sys.addaudithook(audit)
+"""
+
+
+def test_a_snapshot_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    """Stopped just before its file gets its name: no half file is left, under no name."""
+    (tmp_path / "root").mkdir()
+    (tmp_path / "out").mkdir()
+    words = ("snapshot", str(tmp_path / "out" / "s.tar.zst"), "--sysroot", str(tmp_path / "root"))
+    done = struck(AT_RENAME, signal.SIGINT, *words)
+    assert (done.stderr.lstrip("\n"), done.returncode) == (SENTENCE, 130)
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_in_a_finaliser() -> None:
@@ -139,10 +153,10 @@ def slow_reader(unbuffered: str = "") -> subprocess.Popen[bytes]:
     read, write = os.pipe()
     fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, PIPE)
     child = subprocess.Popen(
-        [sys.executable, "-m", "stillruns", "workarounds", "--json"],
+        [*PROGRAM, "workarounds", "--json"],
         stdout=write,
         stderr=subprocess.PIPE,
-        env={**environment(), "PYTHONUNBUFFERED": unbuffered},
+        env=environment(PYTHONUNBUFFERED=unbuffered),
     )
     os.close(write)
     child.stdout = open(read, "rb", buffering=0)  # noqa: SIM115, PTH123 - closed with the child
@@ -167,7 +181,7 @@ def test_what_our_caller_ignores_stays_ignored(number: signal.Signals, tmp_path:
         capture_output=True,
         text=True,
         timeout=120,
-        env={**environment(), "STILLRUNS_STORE": str(tmp_path / "store")},
+        env=environment(STILLRUNS_STORE=str(tmp_path / "store")),
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -21,7 +21,7 @@ def run(*args: str | Path) -> subprocess.CompletedProcess[str]:
     """`python -m stillruns verify ...`."""
     argv = [sys.executable, "-m", "stillruns", "verify", *map(str, args)]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
+    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=240)
 
 
 @pytest.fixture()

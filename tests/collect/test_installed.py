@@ -67,7 +67,7 @@ def test_strings_with_offsets(tmp_path: Path) -> None:
         "#include <stdlib.h>\n#include <stdio.h>\n"
         'int main(void) { puts("XX_NAME_Y is"); return getenv("REAL_NAME") != NULL; }\n'
     )
-    installed.proc.run([str(compiler[0]), "-o", str(tmp_path / "a"), str(source)], timeout=60)
+    installed.proc.run([str(compiler[0]), "-o", str(tmp_path / "a"), str(source)], timeout=240)
     files, missing = installed.files(tmp_path / "a", {})
     assert [Path(file.path).name for file in files] == ["a"]
     assert files[0].reads_environment is not None

@@ -18,7 +18,9 @@ from stillruns.errors import FormatError
 from stillruns.formats import core_notes
 from stillruns.model.process import CoreNotes
 
-CRASH = "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(9,)).start(); ctypes.string_at(16)"
+CRASH = (
+    "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(99,)).start(); ctypes.string_at(16)"
+)
 
 
 def read(data: bytes) -> CoreNotes:

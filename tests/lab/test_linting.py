@@ -66,7 +66,7 @@ def test_as_the_real_server_parses(words: str) -> None:
     assert server
     argv = [server, *words.split(), "--version"]
     env = {**os.environ, "GGML_VK_VISIBLE_DEVICES": ""}
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=240, check=False)
     request = Request(
         command=("llama-server", *words.split()), binaries={"llama-server": Path(server)}, configuration=False
     )
@@ -89,7 +89,7 @@ def test_corrected_recipe_is_parsed_by_the_real_server() -> None:
     line = next(row for row in corrected.split("\n") if row.startswith("./llama-server"))
     argv = [server, *line.split()[1:], "--version"]
     env = {**os.environ, "GGML_VK_VISIBLE_DEVICES": ""}
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -98,7 +98,7 @@ def test_places_are_real() -> None:
     """Each cited help line and string offset is opened again and holds what was said."""
     server = llama_server()
     assert server
-    help_lines = subprocess.run([server, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+    help_lines = subprocess.run([server, "--help"], capture_output=True, text=True, timeout=240, check=True).stdout
     request = Request(
         command=("env", "GGML_VK_VISIBLE_DEVICES=0", "LLAMA_ARG_NO_KV_OFFLOAD=1", "llama-server", "-ngl", "9"),
         binaries={"llama-server": Path(server)},

@@ -30,7 +30,7 @@ def spec(folder: Path, *backends: Table, trials: int = 2, **experiment: object) 
         *(backends if any(backend["id"] == "cpu" for backend in backends) else (CPU, *backends)),
         matrix={"gpu_layers": [0, 2, "all"]},
         stop={"trials": trials},
-        timeouts={"load": 60, "first_token": 30, "token": 20, "teardown": 10},
+        timeouts={"load": 120, "first_token": 120, "token": 60, "teardown": 60},
         **{"model": MODEL, "predict": 8, "context": 256, **experiment},
     )
 
@@ -107,11 +107,20 @@ def test_a_killed_harness_loses_one_trial(tmp_path: Path, moment: float) -> None
     assert not servers(store)
 
 
+def gate(folder: Path, *, first: bool = False) -> list[str]:
+    """The prefix of a backend: each server (save the first, where asked) waits for a file `go` in the folder, so that
+    no run is over before a test has done to it what it wants. Probes, which name no batch size, wait for nothing."""
+    free = 'mkdir "$0/first" 2>/dev/null || ' if first else ""
+    script = f'case " $* " in *" -b "*) {free}until [ -e "$0/go" ]; do sleep 0.1; done;; esac; exec "$@"'
+    return ["sh", "-c", script, str(folder)]
+
+
 @pytest.mark.engine()
-def test_ctrl_c_keeps_the_store(tmp_path: Path) -> None:
-    """Ctrl-C ends with 130 and a store that the same command goes on with."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+def test_ctrl_c_keeps_the_store(tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C (SIGTERM, SIGHUP) ends with 130 and a store that the same command goes on with."""
     store = tmp_path / "store"
-    place = spec(tmp_path, trials=4)
+    place = spec(tmp_path, {"id": "cpu", "prefix": gate(tmp_path)}, trials=1)
     child = subprocess.Popen(
         [*PROGRAM, "run", str(place), "--store", store],
         env=environment(),
@@ -120,11 +129,14 @@ def test_ctrl_c_keeps_the_store(tmp_path: Path) -> None:
         text=True,
     )
     wait_for_trial(store, child)
-    child.send_signal(signal.SIGINT)
-    _, text = child.communicate(timeout=60)
+    child.send_signal(number)
+    _, text = child.communicate(timeout=120)
     assert child.returncode == 130
     assert "the same command goes on" in text and "Traceback" not in text
+    assert f"stopped by {'Ctrl-C' if number == signal.SIGINT else number.name}; " in text
     assert not servers(store)
+    assert not verify(store).problems
+    (tmp_path / "go").touch()
     before = count(store, "run_started")
     resumed = stillruns("run", place, "--store", store)
     assert resumed.returncode == 0
@@ -275,7 +287,7 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
 
 def wait_for_trial(store: Path, child: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
     """Until the first trial is on record as started."""
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 120
     while not count(store, "trial_started"):
         assert child.poll() is None and time.monotonic() < limit
         time.sleep(0.01)
@@ -326,13 +338,14 @@ def test_a_relative_store(tmp_path: Path) -> None:
 @pytest.mark.engine()
 def test_an_attached_server_is_unverified(tmp_path: Path) -> None:
     """A server that we did not start shows nothing about itself: what answered is told, in no rate."""
+    port = str(free_port())
     server = subprocess.Popen(
-        [str(llama_server()), "-m", str(tiny_model(tmp_path)), "--port", "18433", "-c", "512", "-t", "1", "-np", "1"],
+        [str(llama_server()), "-m", str(tiny_model(tmp_path)), "--port", port, "-c", "512", "-t", "1", "-np", "1"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
-        served = {"id": "served", "backend": "vulkan", "runtime": "openai", "url": "http://127.0.0.1:18433"}
+        served = {"id": "served", "backend": "vulkan", "runtime": "openai", "url": f"http://127.0.0.1:{port}"}
         done = stillruns("run", spec(tmp_path, served), "--json", "--store", tmp_path / "store")
         cell = next(c for c in json.loads(done.stdout)["cells"] if c["backend"] == "served")
         assert cell["unverified"] == {"passed": 2, "failed": 0}
@@ -357,20 +370,23 @@ def test_a_model_that_changes_while_the_run_goes_on(tmp_path: Path) -> None:
     model, other = tmp_path / "m.gguf", tmp_path / "other.gguf"
     shutil.copyfile(synthetic.ensure(synthetic.parse(MODEL), tmp_path), model)
     shutil.copyfile(synthetic.ensure(synthetic.parse("synth:llama?layers=4&seed=1"), tmp_path), other)
-    place = spec(tmp_path, trials=12, model=model)
+    place = spec(tmp_path, {"id": "cpu", "prefix": gate(tmp_path, first=True)}, trials=2, model=model)
     child = subprocess.Popen(
         [*PROGRAM, "run", str(place), "--store", store], stderr=subprocess.PIPE, text=True, env=environment()
     )
-    while not count(store, "trial_ended"):
-        time.sleep(0.1)
+    limit = time.monotonic() + 120
+    while count(store, "trial_started") < 2:  # the second waits
+        assert child.poll() is None and time.monotonic() < limit
+        time.sleep(0.01)
     kept = tmp_path / "kept.gguf"
-    model.rename(kept)
-    other.rename(model)
-    _, text = child.communicate(timeout=60)
+    os.link(model, kept)
+    other.rename(model)  # at no moment is there none
+    (tmp_path / "go").touch()
+    _, text = child.communicate(timeout=120)
     assert child.returncode == 2
     assert f"the model {model} changed while run" in text and "--new" in text
     assert count(store, "trial_ended") + count(store, "trial_interrupted") == count(store, "trial_started")
-    assert count(store, "trial_ended") < 12
+    assert count(store, "trial_ended") == 1
     kept.rename(model)
     assert stillruns("run", place, "--store", store).returncode == 0
 

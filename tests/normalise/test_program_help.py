@@ -65,7 +65,7 @@ def test_real_server() -> None:
     """The real build's help: the options that recipes use are there, with values and variables."""
     server = llama_server()
     assert server
-    text = subprocess.run([server, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+    text = subprocess.run([server, "--help"], capture_output=True, text=True, timeout=240, check=True).stdout
     options = by_name(text)
     assert len(options) > 150
     assert options["-ngl"].env == "LLAMA_ARG_N_GPU_LAYERS"

@@ -94,3 +94,40 @@ def test_backends_under_their_old_names(tmp_path: Path) -> None:
         sysroots.write(tmp_path, f"usr/lib/ollama/{name}", device_code.library())
     (found,) = runtimes(tmp_path)
     assert [backend.backend for backend in found.backends] == ["cuda", "cuda", "rocm"]
+
+
+def test_a_program_that_holds_its_backends(tmp_path: Path) -> None:
+    """A llama-server that was linked with its backends is the library of each, by its device code and its links."""
+    code = device_code.padded([device_code.bundle([("gfx906", device_code.code("gfx906", features=0x500))])])
+    sections = [(".hip_fatbin", code), (".hipFatBinSegment", device_code.wrappers(1))]
+    needed = ["libamdhip64.so.6", "librocblas.so.4", "libvulkan.so.1"]
+    sysroots.write(tmp_path, "opt/llama.cpp/llama-server", device_code.library(sections, needed))
+    machine = machines.of(tmp_path)
+    (found,) = machine.runtimes
+    assert [(b.backend, b.path) for b in found.backends] == [
+        ("rocm", "/opt/llama.cpp/llama-server"),
+        ("vulkan", "/opt/llama.cpp/llama-server"),
+    ]
+    assert "librocblas.so.4" in found.backends[0].links and found.cpu_variants == ("",)
+    gate = machines.gate(machines.judged(machine, "gfx906"), Layer.CODE_OBJECTS)
+    assert gate.status is GateStatus.ALLOW and "llama-server holds gfx906" in gate.reason
+
+
+@pytest.mark.parametrize("needed", [["libggml.so", "libllama.so"], ["libc.so.6"]])
+def test_programs_without_backends(tmp_path: Path, needed: list[str]) -> None:
+    """One that takes its backends from libraries elsewhere, and one for the CPU, are no runtime of a GPU."""
+    sysroots.write(tmp_path, "usr/bin/llama-server", device_code.library(needed=needed))
+    assert runtimes(tmp_path) == ()
+
+
+def test_koboldcpp(tmp_path: Path) -> None:
+    """KoboldCpp's libraries bear its name."""
+    for name in ("default", "hipblas", "cublas", "vulkan", "vulkan_noavx2", "clblast"):
+        sysroots.write(tmp_path, f"opt/koboldcpp/koboldcpp_{name}.so", device_code.library())
+    (found,) = runtimes(tmp_path)
+    assert found.runtime == "koboldcpp" and [b.backend for b in found.backends] == [
+        "cuda",
+        "rocm",
+        "vulkan",
+        "vulkan",
+    ]

@@ -132,5 +132,6 @@ def test_real_servers(tmp_path: Path) -> None:
     jsonschema.validate(once, ONCE)
     factors = once["applied"]["factors"]
     assert (factors["backend"]["asked"], factors["gpu_layers"]["got"]) == ("a GPU", None)
-    assert "not say that it was loaded" in factors["model"]["got"]
+    assert factors["model"]["got"] is None
+    assert "does not say it was loaded" in factors["model"]["why"]
     assert "applied unknown" in once["markdown"].splitlines()[0]

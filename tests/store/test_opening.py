@@ -119,7 +119,7 @@ def test_two_creators(tmp_path: Path) -> None:
     code = OPEN + "print(open_store(Path(sys.argv[1])).put_bytes(b'x').bytes)"
     for child in [start("-c", code, tmp_path / "s") for _ in range(4)]:
         with child:
-            out, err = child.communicate(timeout=60)
+            out, err = child.communicate(timeout=240)
         assert out == b"1\n", err.decode()
     assert verify(tmp_path / "s").problems == ()
 

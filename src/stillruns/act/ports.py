@@ -6,7 +6,8 @@ import re
 import socket
 from pathlib import Path
 
-from stillruns.act.processes import descendants
+from stillruns.act.launcher import children
+from stillruns.act.processes import state_and_parent
 
 RETRIES = 5
 """Starts after the first that may lose the race for a port."""
@@ -58,21 +59,48 @@ def _sockets(pid: int) -> set[int] | None:
     return found
 
 
+def _ending(pid: int) -> bool:
+    """Whether a process is on its way out, so that what it held can no longer be seen, but may still be there: its
+    files are gone and it is no zombie yet, or its first thread has ended and others have not."""
+    stat = state_and_parent(pid)
+    if stat is None or stat[0] == "X":
+        return False
+    try:
+        if stat[0] == "Z":
+            return len(list(Path(f"/proc/{pid}/task").iterdir())) > 1
+        return not any(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return False
+
+
+def _family(root: int) -> list[int]:
+    """`root` and all below it, zombies too."""
+    found = [root]
+    for pid in found:
+        found += [child for child in children(pid) if child not in found]
+    return found
+
+
 def owner_is(port: int, root: int) -> bool | None:
     """Whether every listener on `port` belongs to `root` or a descendant of it.
 
-    None when nothing tells: the socket is in another network namespace (a container), or we may not look, or it was
-    closed while we did (a server that gives up its load). Two listeners with SO_REUSEPORT, one of them foreign, are `False`: requests would be spread over both.
+    None when nothing tells: the socket is in another network namespace (a container), we may not look, or the
+    listener went while we looked (a server that crashes is nobody else's). Two listeners with SO_REUSEPORT, one of
+    them foreign, are `False`: requests would be spread over both.
     """
     there = listeners(port)
     if not there:
         return None
+    family = _family(root)
     ours: set[int] = set()
     hidden = False
-    for pid in (root, *descendants(root)):
+    for pid in family:
         held = _sockets(pid)
         hidden = hidden or held is None
         ours |= held or set()
         if there <= ours:
             return True
-    return None if hidden or listeners(port) != there else False
+    foreign = there - ours
+    if hidden or any(_ending(pid) for pid in family) or not foreign & listeners(port):
+        return None
+    return False

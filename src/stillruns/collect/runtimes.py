@@ -16,6 +16,7 @@ PROBE = Probe(
     reads=(
         "/usr/lib/ollama, /usr/local/lib/ollama, and the folders in them",
         "/usr/lib/*/ggml, /usr/lib/*/ggml/backends*, /usr/lib/*, /usr/local/lib, /usr/{local/,}bin, /opt/llama.cpp",
+        "/opt/koboldcpp, /usr/share/koboldcpp",
         "the folder of --runtime PATH, and folders of servers that run",
         "LM Studio's engines in ~/.lmstudio and ~/.cache/lm-studio, and their backend-manifest.json",
         "/etc/ld.so.cache, /etc/ld.so.conf, /etc/ld.so.conf.d/*.conf",
@@ -27,7 +28,7 @@ FOLDERS = (
     "/opt/ollama/lib/ollama", "/opt/ollama/lib/ollama/*", "/usr/lib/*-linux-gnu/ggml", "/usr/lib/*-linux-gnu/ggml/*",
     "/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib64/ggml", "/usr/lib", "/usr/lib/ggml", "/usr/local/lib",
     "/usr/local/lib64", "/usr/local/lib/ggml", "/opt/llama.cpp", "/opt/llama.cpp/*", "/opt/llama.cpp/build/bin",
-    "/usr/local/bin", "/usr/bin",
+    "/usr/local/bin", "/usr/bin", "/opt/koboldcpp", "/usr/share/koboldcpp",
 )  # fmt: skip
 ENGINES = tuple(
     f"{home}/{place}/extensions/backends/llama.cpp-*"
@@ -35,7 +36,7 @@ ENGINES = tuple(
     for place in (".lmstudio", ".cache/lm-studio")
 )
 MANIFEST = "backend-manifest.json"
-_NAMES = ("libggml", "libllama", "llama-server", "ollama")
+_NAMES = ("libggml", "libllama", "llama-server", "ollama", "koboldcpp_")
 _LIBRARY_FOLDERS = ("rocblas", "hipblaslt")
 
 

@@ -49,7 +49,7 @@ class KernelSign:
 
 @dataclass(frozen=True, slots=True)
 class KernelLog:
-    """What the log says; `complete` is False when only a part could be read."""
+    """What the kernel's log says that bears on gates; `lines` were read, `source` is the file or the command."""
 
     events: tuple[KernelSign, ...]
     lines: int
@@ -195,7 +195,8 @@ class BackendLibrary:
 @dataclass(frozen=True, slots=True)
 class RuntimeInstall:
     """A runtime that is installed. `version` is empty where nothing tells it; `low` and `high` bound it then.
-    `loaded` are folders beside its own whose libraries it brings along."""
+    `loaded` are folders beside its own whose libraries it brings along; `program` is a server without libraries
+    beside it, which may hold its backends itself."""
 
     runtime: str
     folder: str
@@ -207,6 +208,7 @@ class RuntimeInstall:
     cite: Cite
     cpu_variants: tuple[str, ...] = ()
     loaded: tuple[str, ...] = ()
+    program: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,13 @@ from stillruns.model.version import Version
 from stillruns.model.version import parse as parse_version
 
 _BACKEND = re.compile(
-    r"libggml(?:-(hip|vulkan|cuda|sycl|rpc)(?:-[\w-]+)?|_(hipblas|cuda)(?:_v\d+)?)\.so(?:\.[\d.]+)?\Z"
+    r"(?:libggml-(hip|vulkan|cuda|sycl|rpc)(?:-[\w-]+)?|libggml_(hipblas|cuda)(?:_v\d+)?"
+    r"|koboldcpp_(hipblas|cublas|vulkan)(?:_(?:noavx2|failsafe))?)\.so(?:\.[\d.]+)?\Z"
 )
+_SERVER = "llama-server"
 _NAMES = {
-    "hip": "rocm", "hipblas": "rocm", "vulkan": "vulkan", "cuda": "cuda", "sycl": "sycl", "rpc": "rpc",
+    "hip": "rocm", "hipblas": "rocm", "vulkan": "vulkan", "cuda": "cuda", "cublas": "cuda", "sycl": "sycl",
+    "rpc": "rpc",
 }  # fmt: skip
 _CPU = re.compile(r"libggml-cpu(?:-([\w.-]+?))?\.so(?:\.[\d.]+)?\Z")
 _LAYOUTS = (
@@ -81,20 +84,26 @@ def _install(home: str, files: Sequence[RawFile], pieces: Sequence[Piece]) -> Ru
             match = _BACKEND.match(name)
             path = f"{file.real or file.path}/{name}"
             if match and path not in backends and not _is_shorter_twin(name, file.text):
-                backends[path] = BackendLibrary(_NAMES[match[1] or match[2]], path)
+                backends[path] = BackendLibrary(_NAMES[match[1] or match[2] or match[3]], path)
             cpu = _CPU.match(name)
             if cpu:
                 variants.add(cpu[1] or "")
     ollama = home.endswith("/ollama")
-    if not backends and not variants and not ollama:
+    program = "" if ollama or backends or variants else _program(files)
+    if not backends and not variants and not program:
         return None
-    if ollama and not backends and not variants:
-        return None
-    runtime = "ollama" if ollama else "llama.cpp"
+    kobold = any("/koboldcpp_" in path for path in backends)
+    runtime = "ollama" if ollama else "koboldcpp" if kobold else "llama.cpp"
     version, told_by, low, high = _version(runtime, home, files, pieces)
+    libraries, named = tuple(backends.values()), tuple(sorted(variants))
     return RuntimeInstall(
-        runtime, home, version, told_by, low, high, tuple(backends.values()), files[0].cite(), tuple(sorted(variants))
+        runtime, home, version, told_by, low, high, libraries, files[0].cite(), named, program=program
     )
+
+
+def _program(files: Sequence[RawFile]) -> str:
+    """The path of llama-server where no library lies beside it: it may hold its backends itself."""
+    return next((f"{f.real or f.path}/{_SERVER}" for f in files if _SERVER in f.text.split("\n")), "")
 
 
 def _is_shorter_twin(name: str, listing: str) -> bool:
@@ -104,7 +113,7 @@ def _is_shorter_twin(name: str, listing: str) -> bool:
 
 
 def _version(runtime: str, home: str, files: Sequence[RawFile], pieces: Sequence[Piece]) -> tuple[str, str, str, str]:
-    wanted = ("ollama",) if runtime == "ollama" else ("libggml0-backend-hip", "libggml0", "llama.cpp")
+    wanted = (runtime,) if runtime in ("ollama", "koboldcpp") else ("libggml0-backend-hip", "libggml0", "llama.cpp")
     if not home.startswith("/usr/local"):
         for name in wanted:
             for piece in pieces:

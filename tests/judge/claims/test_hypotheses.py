@@ -203,6 +203,8 @@ def test_no_faster_than_the_cpu_is_flagged() -> None:
     assert "no faster than the CPU" in quoting.against_cpu([cpu, cell(passed=4, speed=10.01)])[0]
     assert quoting.against_cpu([cpu, cell(passed=4, speed=20)]) == ()
     assert quoting.against_cpu([cpu, cell(layers=0, passed=4), cell(passed=4, speed=10.01)]) == ()
+    seen = [cell(layers=n, passed=4, placement=f"{n} repeating of 5", speed=10 + n / 100) for n in (0, 2)]
+    assert "backend=vulkan,gpu_layers=2: 10 tokens/s against 10 with no layer" in quoting.against_cpu(seen)[0]
     found = claim(*all_cells, cell(layers=0, passed=4), cell(passed=4, speed=20))
     assert not any("no faster" in w for w in found.warnings)
 

@@ -240,6 +240,25 @@ class TestRuntimeFilter:
         assert self.verdict(root, "0.17.5", target="gfx90c", path="vulkan")[0] is BLOCK  # Vulkan waits for a switch
         assert self.verdict(root, "0.17.5", target="gfx90c", path="vulkan", OLLAMA_VULKAN="1")[0] is ALLOW
 
+    @pytest.mark.parametrize(
+        ("mib", "status", "path"), [(512, BLOCK, PathStatus.STOPPED), (4096, ALLOW, PathStatus.OPEN)]
+    )
+    def test_little_memory(self, tmp_path: Path, mib: int, status: GateStatus, path: PathStatus) -> None:
+        """Up to 0.12.3 less than 1 GiB of its own is what drops an integrated GPU, and no switch lets it in."""
+        facts = {"os": "arch", "pacman": ["ollama-rocm-0.9.6-1"],
+                 "cards": [{"id": "1002:15bf", "gfx": 110003, "gib": 4}],
+                 "ollama": {"version": "0.9.6", "home": "/usr/lib/ollama", "rocm": "gfx1103", "blas": "gfx1103",
+                            "hip": "6.3.42134"}}  # fmt: skip
+        described.build(tmp_path, facts, {})
+        machine = machines.of(tmp_path)
+        (card,) = machine.cards
+        assert card.state is not None
+        card = dataclasses.replace(card, state=dataclasses.replace(card.state, vram=mib << 20))
+        matrix = machines.judged(dataclasses.replace(machine, cards=(card,)))
+        gate = machines.gate(matrix, Layer.RUNTIME_FILTER)
+        assert gate.status is status and "OLLAMA_IGPU_ENABLE" not in gate.advice
+        assert machines.path(matrix, "rocm").status is path
+
 
 class TestDriver:
     """Kernel driver, permissions, board."""

@@ -38,7 +38,7 @@ def over_sys(root: Path, command: list[str], **more: str) -> bytes:
     script = f'mount --bind "{root}/sys" /sys || exit 77; exec "$@"'
     done = subprocess.run(
         ["unshare", *rights, "-m", "sh", "-c", script, "sh", *command],
-        capture_output=True, env={**os.environ, **more}, check=False, timeout=60,
+        capture_output=True, env={**os.environ, **more}, check=False, timeout=240,
     )  # fmt: skip
     if done.returncode == 77 or b"unshare:" in done.stderr:
         pytest.skip(f"this machine does not permit a namespace with its own /sys: {done.stderr.decode()[:120]}")

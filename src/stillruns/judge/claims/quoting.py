@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 from stillruns.judge import versions
@@ -90,9 +91,8 @@ def faster(used: Sequence[ObservedCell], cells: Sequence[ObservedCell]) -> tuple
 
 
 def _compared(cell: ObservedCell, cells: Sequence[ObservedCell]) -> bool | None:
-    """Whether it is faster than the CPU's own cell, or, where there is none, than its side's that offloads nothing;
-    None where there is nothing to compare. (A device without layers is no CPU: weights may be laid out otherwise.)"""
-    base = _of_cpu(cell, cells) or next((c for c in cells if c.layers == 0 and _beside_layers(c, cell)), None)
+    """Whether it is faster than without the device; None where there is nothing to compare."""
+    base = _base(cell, cells)
     if base is None or throughput.spread(_speeds(cell)) is None or throughput.spread(_speeds(base)) is None:
         return None
     return throughput.no_faster(_speeds(cell), _speeds(base)) is None
@@ -251,12 +251,12 @@ def speeds(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
 
 
 def against_cpu(cells: Sequence[ObservedCell]) -> tuple[str, ...]:
-    """The same against the CPU's own cell, for sides that have none which offloads nothing."""
+    """The same against the CPU's own cell, for those that the above leaves out."""
     found = []
     for cell in cells:
         if cell.layers in (0, "none", "server") or _without_layers(cell, cells) is not None:
             continue
-        base = _of_cpu(cell, cells)
+        base = _base(cell, cells)
         text = throughput.no_faster(_speeds(cell), _speeds(base)) if base is not None else None
         if text:
             found.append(f"{cell.id}: {text}")
@@ -267,8 +267,12 @@ def _without_layers(cell: ObservedCell, cells: Sequence[ObservedCell]) -> Observ
     return next((c for c in cells if c.layers == 0 and _same(c, cell)), None)
 
 
-def _of_cpu(cell: ObservedCell, cells: Sequence[ObservedCell]) -> ObservedCell | None:
-    return next((c for c in cells if c.layers == "none" and _same_question(c, cell)), None)
+def _base(cell: ObservedCell, cells: Sequence[ObservedCell]) -> ObservedCell | None:
+    """What a device is compared with: the CPU's own cell, or, where there is none, its side's that offloads nothing.
+    (A device without layers is no CPU: the weights may be laid out otherwise.)"""
+    own = (c for c in cells if c.layers == "none" and _same_question(c, cell))
+    bare = (c for c in cells if c.layers == 0 and _beside_layers(c, cell))
+    return next(itertools.chain(own, bare), None)
 
 
 def _same_question(a: ObservedCell, b: ObservedCell) -> bool:

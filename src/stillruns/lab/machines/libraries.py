@@ -41,8 +41,21 @@ class Libraries:
         return self.tree.live or any(self._find(path) for path in linking.C_LIBRARIES)
 
     def resolve(self, runtime: RuntimeInstall) -> RuntimeInstall:
-        """The runtime with the links of its backends filled in; two levels, as far as this stack goes."""
+        """The runtime with the links of its backends filled in; two levels, as far as this stack goes. A program that
+        was linked with its backends is the library of each."""
+        if runtime.program:
+            runtime = dataclasses.replace(runtime, backends=self._built_in(runtime.program), cpu_variants=("",))
         return dataclasses.replace(runtime, backends=tuple(self._links(runtime, b) for b in runtime.backends))
+
+    def _built_in(self, program: str) -> tuple[BackendLibrary, ...]:
+        """The backends of a program by its device code, and by Vulkan's loader; none of one that takes its backends
+        from libraries elsewhere."""
+        code = self.scan(program)
+        if isinstance(code, Absence) or any(name.startswith("libggml") for name in code.linking.needed):
+            return ()
+        found = {"rocm" if entry.target.startswith("gfx") else "cuda" for entry in code.targets}
+        found |= {"vulkan"} if any(name.startswith("libvulkan.") for name in code.linking.needed) else set()
+        return tuple(BackendLibrary(name, program) for name in sorted(found))
 
     def folders(self, runtimes: Sequence[RuntimeInstall], closely: tuple[str, ...]) -> tuple[KernelLibrary, ...]:
         """Every folder of ready-made kernels, those that runtimes and environments point at included; the

@@ -105,6 +105,7 @@ def read_machine(tree: Tree, commands: Commands, asked: CheckRequest) -> Machine
     found = _or_empty(ask("runtimes", lambda: runtime_facts.parse(folders, pieces)))
     libraries = Libraries(tree, folders, around, guard)
     found = tuple(libraries.resolve(runtime) for runtime in found)
+    found = tuple(runtime for runtime in found if runtime.backends or not runtime.program)
     signs = container.collect(tree, commands)
     box = ask("signs of a container", lambda: container_facts.parse(signs))
     cpu = cpu_facts.parse(read(tree, "/proc/cpuinfo", 1 << 20).data or b"")

@@ -203,6 +203,9 @@ def save(answers: Answers, path: Path, about: dict[str, Any]) -> int:
         unfinished.replace(path)
     except OSError as error:
         raise UsageError(f"the snapshot cannot be written to {path}: {error.strerror}.") from error
+    finally:
+        with contextlib.suppress(OSError):  # after a full disk, or Ctrl-C; otherwise there is nothing to remove
+            unfinished.unlink(missing_ok=True)
     return len(packed)
 
 

@@ -14,7 +14,7 @@ from stillruns.judge.answers import agreement, heard
 from stillruns.judge.cells import counting, experiment
 from stillruns.judge.cells.matrix import covering_note
 from stillruns.judge.claims import hypotheses, quoting
-from stillruns.judge.statistics import blocks, survival
+from stillruns.judge.statistics import blocks, pace, survival
 from stillruns.judge.trials import verdict
 from stillruns.lab.runs import distributions, engines, floors, freezing, observing, reading
 from stillruns.model.applied import Answer, Applied
@@ -265,6 +265,7 @@ def _later_warnings(
         *(RunWarning("rate", text) for text in counting.without_failure(cells)),
         *(RunWarning("block", text) for text in blocks.sentences(seen)),
         *(RunWarning("speed", text) for text in quoting.against_cpu(seen)),
+        *(RunWarning("pace", text) for text in (pace.changed(seen),) if text),
         *(RunWarning("repeat", text) for text in repeats),
     )
 

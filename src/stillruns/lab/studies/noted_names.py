@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from stillruns.catalogue.options import options
 from stillruns.judge.recipe import lint
 from stillruns.judge.recipe.ground import Ground
-from stillruns.model.lint import Reading
+from stillruns.model.lint import LintItem, Reading
 from stillruns.model.recipe import RecipeForm
 from stillruns.model.worklog import Noted, Unread
 from stillruns.normalise.recipe import reading
@@ -30,7 +30,16 @@ def unread(noted: Iterable[Noted]) -> tuple[Unread, ...]:
     ground = Ground(options=options(), installed={}, sources={})
     (result,) = lint.lint([recipe], ground, ())
     return tuple(
-        Unread(item.name, item.verdict.value, item.why, "; ".join(c.place for c in item.evidence[:1]))
+        Unread(item.name, item.verdict.value, item.why, _source(item))
         for item in result.items
         if item.name in names and item.verdict in _NOTHING
     )
+
+
+def _source(item: LintItem) -> str:
+    """What the verdict rests on: of the catalogue only the file, since its rows move from release to release and the
+    sentence belongs to what `replay` compares."""
+    if not item.evidence:
+        return ""
+    first = item.evidence[0]
+    return first.place.rpartition(":")[0] if first.kind == "catalogue" else first.place

@@ -13,7 +13,10 @@ from stillruns.model.machine import RuntimeInstall
 from stillruns.model.raw import Cite
 
 LAYER = Layer.HOST_CPU
-DECIDES = "the variants of libggml-cpu beside the runtime, each by the features that its build turns on"
+DECIDES = (
+    "the variants of libggml-cpu beside the runtime, each by the features that its build turns on; of a GPU's path "
+    "only what speaks against it"
+)
 
 _DOT = ("asimddp",)
 _HALF = (*_DOT, "fphp", "asimdhp")

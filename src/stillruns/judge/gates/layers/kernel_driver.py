@@ -15,7 +15,8 @@ from stillruns.model.raw import Cite
 
 LAYER = Layer.KERNEL_DRIVER
 DECIDES = (
-    "the bound driver, the KFD topology (old format too), DRM nodes, resets, ring timeouts and page faults in the log"
+    "the bound driver, the KFD topology (old format too), DRM nodes, resets, ring timeouts and page faults in the "
+    "log; a driver of NVIDIA's that has dropped the card"
 )
 
 _ASIDE = ("vfio-pci", "pci-stub", "xen-pciback", "uio_pci_generic")

@@ -13,8 +13,8 @@ _UNMAPPED = 65534
 """The owner that a user namespace shows for one that it does not map (user_namespaces(7), overflowuid)."""
 DECIDES = (
     "/dev/kfd, render nodes and NVIDIA's nodes: presence, mode, group; the groups of the serving user; "
-    "container device "
-    "rules; SELinux and AppArmor denials in the log"
+    "nodes that belong to nobody in a rootless container; container device rules; SELinux and AppArmor denials "
+    "in the log"
 )
 
 

@@ -17,8 +17,11 @@ from stillruns.model.target import TargetId, from_override
 from stillruns.model.version import between, older, parse
 
 LAYER = Layer.RUNTIME_FILTER
+_LEAST_MEMORY = 1 << 30
+"""IGPUMemLimit (ollama/ollama discover/gpu.go:76@v0.9.6)."""
 DECIDES = (
-    "the filters of the installed release (Ollama's change with its version), and the files and switches they look at"
+    "the filters of the installed release (Ollama's change with its version), and the files, switches and driver "
+    "versions they look at"
 )
 
 
@@ -163,6 +166,8 @@ def _integrated(view: PathView, rule: RuntimeGate, cite: Cite) -> Gate | None:
     integrated = view.card.integrated if view.card else view.info.kind == "APU" if view.info else None
     if integrated is False or view.backend is Backend.CUDA:
         return None
+    if rule.id == "ollama-integrated-1":
+        return _little_memory(view, rule, cite)
     if integrated is None:
         text = f"whether the GPU is an integrated one is not known, and {rule.text}"
         return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, cite)
@@ -174,6 +179,21 @@ def _integrated(view: PathView, rule: RuntimeGate, cite: Cite) -> Gate | None:
     return view.gate(
         LAYER, GateStatus.BLOCK, f"an integrated GPU: {rule.text}", cite, weight=72,
         advice="set OLLAMA_IGPU_ENABLE=1 for the server", workarounds=("ollama-admit-igpu",),
+    )  # fmt: skip
+
+
+def _little_memory(view: PathView, rule: RuntimeGate, cite: Cite) -> Gate | None:
+    """Up to 0.12.3 the memory that the driver tells decides, and no switch lets a GPU in."""
+    state, node = (view.card.state, view.card.kfd) if view.card else (None, None)
+    own = (state.vram if state is not None else None) or (node.memory if node is not None else 0)
+    if not own:
+        text = f"how much memory of its own the GPU has is not known, and {rule.text}"
+        return view.unknown(LAYER, text, AbsenceReason.NOT_COLLECTED, cite)
+    if own >= _LEAST_MEMORY:
+        return None
+    return view.gate(
+        LAYER, GateStatus.BLOCK, f"the GPU has {own >> 20} MiB of its own: {rule.text}", cite, weight=72,
+        advice="give the integrated GPU 1 GiB or more in the firmware's setup",
     )  # fmt: skip
 
 

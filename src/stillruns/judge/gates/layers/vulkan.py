@@ -16,10 +16,10 @@ from stillruns.model.version import parse
 
 LAYER = Layer.VULKAN
 DECIDES = (
-    "the loader, the drivers' manifests and whether their libraries are there, which of them fits the card's "
-    "maker, VK_DRIVER_FILES, several drivers for one card; where vulkaninfo was run its list decides, with the "
-    "features and limits that ggml-vulkan looks at (16-bit storage, float16, integer dot product, subgroup sizes, "
-    "sizes of one binding and allocation)"
+    "the loader, the drivers' manifests and whether their libraries are there, which of them fits the card's maker, "
+    "a Mesa that does not know the chip, VK_DRIVER_FILES, several drivers for one card; where vulkaninfo was run its "
+    "list decides, with the features and limits that ggml-vulkan looks at (16-bit storage, float16, integer dot "
+    "product, subgroup sizes, sizes of one binding and allocation)"
 )
 
 _FITS = {
