@@ -5,7 +5,7 @@
     scripts/accuracy_lint.py --texts DIR --write before|after
     scripts/accuracy_lint.py --write words
 
-docs/case-studies/blind-recipes.csv (and, with `--set 2`, blind-recipes-2.csv) holds names, values and labels, not the
+docs/case-studies/blind-recipes.csv (with `--set 2`: -2.csv, and so on) holds names, values and labels, not the
 posts. From them the shortest recipe of the same form is built: everything but the reading of the original's layout is
 judged again. Each row is graded apart for its name and its value: `r` right, `u` unknown, `w` wrong, `-` no label.
 Unknown are: no item, `not found` for a name that nothing reads here, no verdict on a value. `not found` for a name
@@ -102,21 +102,31 @@ def unit(rows: Sequence[Row]) -> str:
     return "\n".join(["[Service]", *lines, f"ExecStart=/usr/bin/{' '.join(start(rows))}"]) + "\n"
 
 
+IMAGES = {
+    "ollama": "ollama/ollama",
+    "llama-server": "ghcr.io/ggml-org/llama.cpp:server",
+    "llama-cli": "ghcr.io/ggml-org/llama.cpp:light",
+    "llama-bench": "ghcr.io/ggml-org/llama.cpp:full --bench",
+}
+
+
 def docker(rows: Sequence[Row]) -> str:
     """`docker run`."""
-    image = "ollama/ollama" if rows[0]["program"] == "ollama" else "ghcr.io/ggml-org/llama.cpp:full --bench"
     settings = [f"-e {row['name']}={value(row)}" for row in of(rows, "env")]
+    image = IMAGES.get(rows[0]["program"], f"x/{rows[0]['program']}")
     return " ".join(["docker run -d --device /dev/kfd", *settings, image, *arguments(rows)]) + "\n"
 
 
 def compose(rows: Sequence[Row]) -> str:
-    """A compose file."""
-    lines = ["services:", "  app:"]
-    ours = rows[0]["program"] == "ollama"
-    lines.append(f"    image: {'ollama/ollama' if ours else 'ghcr.io/ggml-org/llama.cpp:server'}")
-    lines += ["    environment:", *[f"      - {row['name']}={row['value'] or 'x'}" for row in of(rows, "env")]]
-    words = arguments(rows)
-    lines += ["    command:", *[f'      - "{shlex.split(word)[0]}"' for word in words]] if words else []
+    """A compose file, a service for each program."""
+    lines = ["services:"]
+    for program in dict.fromkeys(row["program"] for row in rows):
+        mine = [row for row in rows if row["program"] == program]
+        lines += [f"  {program}:", f"    image: {IMAGES.get(program, f'x/{program}')}"]
+        settings = [f"      - {row['name']}={row['value'] or 'x'}" for row in of(mine, "env")]
+        lines += ["    environment:", *settings] if settings else []
+        words = arguments(mine)
+        lines += ["    command:", *[f'      - "{shlex.split(word)[0]}"' for word in words]] if words else []
     return "\n".join(lines) + "\n"
 
 
@@ -207,12 +217,12 @@ def table(grades: Sequence[str], title: str) -> None:
 def main() -> int:
     """Print the tables; 1 where something got worse."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--set", choices=("1", "2"), default="1")
+    parser.add_argument("--set", choices=("1", "2", "3"), default="1")
     parser.add_argument("--texts", type=Path)
     parser.add_argument("--write", choices=("before", "after", "words"))
     parser.add_argument("--show", action="store_true", help="every row that is not right")
     asked = parser.parse_args()
-    path = TABLES / ("blind-recipes.csv" if asked.set == "1" else "blind-recipes-2.csv")
+    path = TABLES / f"blind-recipes{'' if asked.set == '1' else f'-{asked.set}'}.csv"
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     cases: dict[str, list[Row]] = {}

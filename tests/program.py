@@ -20,7 +20,7 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT / "src"), **more}
 
 
-def stillruns(*words: str | Path, timeout: float = 240, **more: str) -> subprocess.CompletedProcess[str]:
+def stillruns(*words: str | Path, timeout: float = 280, **more: str) -> subprocess.CompletedProcess[str]:
     """A verb with its words; `more` are variables of its environment."""
     return subprocess.run(
         [*PROGRAM, *map(str, words)],

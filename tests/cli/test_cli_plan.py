@@ -3,49 +3,38 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 
-ROOT = Path(__file__).parents[2]
-SPEC = """
-[experiment]
-name = "t"
-model = "gone.gguf"
-duration = 30
-[[backend]]
-id = "vulkan"
-[matrix]
-gpu_layers = [0, 1]
-"""
+from experiments import small
+from program import ROOT, stillruns
 
 
-def stillruns(*words: str) -> str:
+def spec(folder: Path, **stop: object) -> Path:
+    """Two cells on a device, of a model that is not here, each of half a minute."""
+    layers = {"gpu_layers": [0, 1]}
+    return small(folder / "s.toml", {"id": "vulkan"}, matrix=layers, stop=stop, model="gone.gguf", duration=30)
+
+
+def said(*words: str | Path) -> str:
     """What the program prints; it must end well."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    ended = subprocess.run(
-        [sys.executable, "-m", "stillruns", *words], capture_output=True, text=True, timeout=240, env=env, check=False
-    )
+    ended = stillruns(*words)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 
 
-def document(*words: str) -> Any:
+def document(*words: str | Path) -> Any:
     """The same as a document that keeps its schema."""
-    read = json.loads(stillruns(*words, "--json"))
+    read = json.loads(said(*words, "--json"))
     jsonschema.validate(read, json.loads((ROOT / "docs/schemas/plan.json").read_text()))
     return read
 
 
 def test_a_plan_starts_nothing(tmp_path: Path) -> None:
     """The model need not be there; cells, trials, the least time, and what no failure would show."""
-    spec = tmp_path / "s.toml"
-    spec.write_text(SPEC)
-    plan = document("run", str(spec), "--plan")["plan"]
+    plan = document("run", spec(tmp_path, trials=6), "--plan")["plan"]
     assert plan["cells"] == ["backend=vulkan,gpu_layers=0", "backend=vulkan,gpu_layers=1"]
     assert (plan["trials"], plan["at_most"], plan["least_seconds"]) == (14, False, 360)
     assert "not known until each cell has run once" in plan["cost"]
@@ -54,10 +43,9 @@ def test_a_plan_starts_nothing(tmp_path: Path) -> None:
 
 def test_the_question_of_a_sequential_test(tmp_path: Path) -> None:
     """`to tell 5 % from 50 % failures at 5 % errors you need at most 11 trials`, for a spec and for two rates."""
-    spec = tmp_path / "s.toml"
-    spec.write_text(SPEC + "[stop]\ndecide = { fail_below = 0.05, fail_above = 0.5 }\n")
-    assert "you need at most 11 trials" in stillruns("run", str(spec), "--plan")
-    assert "you need at most 11 trials" in stillruns("run", "--trials-for", "5%,50%")
+    sequential = spec(tmp_path, decide={"fail_below": 0.05, "fail_above": 0.5})
+    assert "you need at most 11 trials" in said("run", sequential, "--plan")
+    assert "you need at most 11 trials" in said("run", "--trials-for", "5%,50%")
     asked = document("run", "--trials-for", "0.05,0.2,1%")["question"]
     assert asked["rule"] == {"fail_below": 0.05, "fail_above": 0.2, "error": 0.01}
     assert asked["fixed"] > 50

@@ -11,14 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-
-
-def stillruns(*words: str | Path, **extra: str) -> subprocess.CompletedProcess[str]:
-    """The program, as a user would call it."""
-    argv = [sys.executable, "-m", "stillruns", *map(str, words)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **extra}
-    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=240, check=False)
+from program import environment, stillruns
 
 
 @pytest.mark.parametrize(
@@ -72,6 +65,8 @@ def test_a_command_that_cannot_start_leaves_nothing_open(tmp_path: Path) -> None
     shown = stillruns("show", "0001", "--store", store)
     assert shown.returncode == 2
     assert f"trial {run}.0001 was interrupted (no-such-program-here is not installed" in shown.stderr
+    asked = stillruns("report", f"{run}.0001", "--store", store)
+    assert f"names a trial of a run; see it with: stillruns show {run}.0001" in asked.stderr
 
 
 def test_the_wheels_server_is_named(tmp_path: Path) -> None:
@@ -124,7 +119,7 @@ def test_trace_without_its_parsers(tmp_path: Path) -> None:
         code = f"{hidden}sys.argv = {['stillruns', *words]!r}\nfrom stillruns.cli import main; main()"
         done = subprocess.run(
             [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            env=environment(),
             capture_output=True,
             text=True,
             cwd=tmp_path,

@@ -6,10 +6,7 @@ A golden store's own matrix, written again record by record with other boot ids:
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,12 +14,12 @@ from typing import Any
 import jsonschema
 import pytest
 
+from program import ROOT, stillruns
 from stillruns.lab import claiming
 from stillruns.lab.runs import judging
 from stillruns.report import claims_json, claims_text, run_json, run_text
 from stillruns.store.opening import open_store
 
-ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "stores" / "replay-v1-forms"
 
 
@@ -113,12 +110,6 @@ def test_boots_that_are_not_on_record(tmp_path: Path) -> None:
 def test_the_command_line_says_it(tmp_path: Path, words: list[str]) -> None:
     """`stillruns report` and `claims` print the warning."""
     store, run = rebooted(tmp_path, lambda number, cell: "boot-1")
-    done = subprocess.run(
-        [sys.executable, "-m", "stillruns", *words, run, "--store", str(store)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-    )
+    done = stillruns(*words, run, "--store", store)
     assert done.returncode == 0, done.stderr
     assert "made in one boot of the machine" in done.stdout

@@ -5,20 +5,22 @@ Needs 200 MB of downloads, so it runs in `make test-real` only.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from experiments import Table, small
+from program import run_document, stillruns
 from stillruns.judge.gates import host_cpu
 from stillruns.normalise import system_info
 
-ROOT = Path(__file__).parents[2]
 BUILDS = ("0.10068.0", "0.10092.0", "0.10434.0")
 HASWELL = frozenset(
     "fpu sse sse2 pni ssse3 fma cx16 sse4_1 sse4_2 movbe popcnt aes avx f16c rdrand avx2 bmi1 bmi2".split()
@@ -50,24 +52,14 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-def run(tmp_path: Path, binary: Path, prefix: str = "") -> dict[str, object]:
+def run(tmp_path: Path, binary: Path, prefix: Sequence[str] = ()) -> Any:
     """The matrix on the CPU with that build; the document that `--json` prints."""
-    spec = tmp_path / "spec.toml"
-    spec.write_text(
-        '[experiment]\nname = "builds"\nmodel = "synth:qwen35?layers=4"\npredict = 8\ncontext = 256\n'
-        f'reference = "none"\n[[backend]]\nid = "cpu"\nbinary = "{binary}"\n{prefix}\n[stop]\ntrials = 2\n'
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "stillruns", "run", str(spec), "--json", "--store", str(tmp_path / "store")],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    cpu: Table = {"id": "cpu", "binary": binary, "prefix": prefix}
+    shape = {"model": "synth:qwen35?layers=4", "predict": 8, "context": 256, "reference": "none"}
+    spec = small(tmp_path / "spec.toml", cpu, stop={"trials": 2}, **shape)
+    done = stillruns("run", spec, "--json", "--store", tmp_path / "store")
     assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    assert isinstance(document, dict)
-    return document
+    return run_document(done)
 
 
 @pytest.mark.parametrize("version", BUILDS)
@@ -75,7 +67,7 @@ def test_each_build_runs(builds: dict[str, Path], version: str, tmp_path: Path) 
     """The binary is asked what it can do; nothing is guessed from its version, which is 1 for all of them."""
     if version != BUILDS[0] and "avx512f" not in Path("/proc/cpuinfo").read_text():
         pytest.skip(f"{version} is built for AVX-512 and this CPU has none")
-    cell = run(tmp_path, builds[version])["cells"][0]  # type: ignore[index]
+    cell = run(tmp_path, builds[version])["cells"][0]
     assert (cell["applied"], cell["passed"]) == (2, 2)
 
 
@@ -85,12 +77,11 @@ def test_a_haswell_is_told_before_and_after(builds: dict[str, Path], tmp_path: P
     emulator = shutil.which("qemu-x86_64")
     if emulator is None:
         pytest.skip("no qemu-x86_64 here: apt install qemu-user")
-    prefix = f'prefix = ["{emulator}", "-cpu", "Haswell"]'
-    document = run(tmp_path, builds["0.10434.0"], prefix)
-    cell = document["cells"][0]  # type: ignore[index]
+    document = run(tmp_path, builds["0.10434.0"], (emulator, "-cpu", "Haswell"))
+    cell = document["cells"][0]
     assert cell["outcomes"] == {"crash": 2}
     assert cell["phases"] == {"load": 2}
-    trial = document["trials"][0]  # type: ignore[index]
+    trial = document["trials"][0]
     assert trial["signal"] == "SIGILL"
     assert trial["components"] == ["host CPU"]
     probe = subprocess.run(

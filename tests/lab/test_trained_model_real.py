@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from experiments import CPU, small, vulkan
+from program import stillruns
+
 pytestmark = [pytest.mark.real, pytest.mark.vulkan]
 
 
@@ -27,31 +26,16 @@ def weights() -> Path:
 
 def test_a_trained_model_answers_the_same(tmp_path: Path) -> None:
     """The CPU answers sensibly, and the Vulkan device agrees with it within the measured floor."""
-    spec = tmp_path / "spec.toml"
-    spec.write_text(
-        f'[experiment]\nname = "smollm2"\nmodel = "{weights()}"\nprompt = "The capital of France is"\npredict = 12\n'
-        'context = 256\nthreads = 2\n[[backend]]\nid = "cpu"\n[[backend]]\nid = "vulkan"\n'
-        'env = { GGML_VK_VISIBLE_DEVICES = "0" }\n[matrix]\ngpu_layers = [4]\n[stop]\ntrials = 1\n'
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "stillruns", "run", str(spec), "--json", "--store", str(tmp_path / "store")],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    asked = {"model": weights(), "prompt": "The capital of France is", "predict": 12, "context": 256, "threads": 2}
+    spec = small(tmp_path / "spec.toml", CPU, vulkan(), matrix={"gpu_layers": [4]}, **asked)
+    done = stillruns("run", spec, "--json", "--store", tmp_path / "store")
     assert done.returncode == 0, done.stderr
     cells = {c["backend"]: c for c in json.loads(done.stdout)["cells"] if c["rate"]}
     assert cells["cpu"]["passed"] == 1
     assert cells["vulkan"]["applied"] == 1
     assert cells["vulkan"]["output"] in ("same", "floor ok")
-    shown = subprocess.run(
-        [sys.executable, "-m", "stillruns", "show", "last", "--json", "--store", str(tmp_path / "store")],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    shown = stillruns("show", "last", "--json", "--store", tmp_path / "store")
+    assert shown.returncode == 0, shown.stderr
     files = json.loads(shown.stdout)["files"]
     record = json.loads(shown.stdout)["record"]
     response = next(e for e in record["evidence"] if e["kind"] == "response")

@@ -1,4 +1,4 @@
-"""One server's life: start, ready, one request, end. What was seen, no judgement."""
+"""One server's life: start, ready, its requests, end. What was seen, no judgement."""
 
 from __future__ import annotations
 

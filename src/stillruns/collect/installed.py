@@ -20,7 +20,7 @@ from stillruns import proc
 from stillruns.errors import EnvironmentLacks, FormatError
 from stillruns.formats import elf_dynamic
 from stillruns.model.absence import Absence, AbsenceReason
-from stillruns.model.installed import LibraryFile, StringHit
+from stillruns.model.installed import NAMED, LibraryFile, StringHit
 
 TIMEOUT = 30.0
 """Seconds for `--help`: the first start of a ROCm build reads a gigabyte."""
@@ -65,7 +65,7 @@ def find(program: str, named: Mapping[str, Path], environ: Mapping[str, str]) ->
         path = named[program]
         if not path.is_file():
             raise EnvironmentLacks(f"{path} is no file; give the path of the {program} that you run")
-        return path, "named by you"
+        return path, NAMED
     search = [folder for folder in environ.get("PATH", "").split(os.pathsep) if folder.startswith("/")]
     found = shutil.which(program, path=os.pathsep.join(search)) if "/" not in program and search else None
     if found is None:

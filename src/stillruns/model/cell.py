@@ -13,7 +13,7 @@ from stillruns.model.rate import Rate
 @dataclass(frozen=True, slots=True)
 class Speed:
     """Tokens per second of evaluation time over the passing trials: median, and the range from the slowest to the
-    fastest trial (`low`, `high`); the interval of the median is `judge.throughput`'s."""
+    fastest trial (`low`, `high`); the interval of the median is `judge.statistics.throughput`'s."""
 
     median: float
     low: float

@@ -29,6 +29,8 @@ class Answered:
     prompt_per_second: float | None
     predicted_per_second: float | None
     stop_reason: str = ""
+    evaluated: int | None = None
+    """Tokens of the prompt that were computed for it, those in a cache left out, as llama-server's answers say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from stillruns.model.absence import Absence
 
+NAMED = "named by you"
+"""`found_by` of a program that the user named, in place of one that was found on PATH."""
+
 
 @dataclass(frozen=True, slots=True)
 class HelpOption:

@@ -49,7 +49,7 @@ class KernelSign:
 
 @dataclass(frozen=True, slots=True)
 class KernelLog:
-    """What the log says; `complete` is False when only a part could be read."""
+    """What the kernel's log says that bears on gates; `lines` were read, `source` is the file or the command."""
 
     events: tuple[KernelSign, ...]
     lines: int

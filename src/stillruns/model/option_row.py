@@ -94,7 +94,7 @@ class ReleaseFlag:
     takes: str
     """`integer`, `number`, `integers` (a list of integers and ranges), or empty: any text."""
     choices: tuple[str, ...]
-    """The words that are taken, where every other is refused; empty where the source lists none."""
+    """The words that are taken, where every other is refused (but integers, where `takes` says so); else empty."""
     reader: str
     place: str
 

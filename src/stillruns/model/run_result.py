@@ -15,7 +15,8 @@ from stillruns.model.verdict import TrialVerdict
 
 @dataclass(frozen=True, slots=True)
 class RunWarning:
-    """`kind` is a short word (`confounded`, `skipped`, `engine`), `text` one sentence, `refs` places."""
+    """`kind` is a word or two for what it is about (`speed`, `floor`, `not tested`), `text` one sentence, `refs`
+    places."""
 
     kind: str
     text: str

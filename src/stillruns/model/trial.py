@@ -15,9 +15,9 @@ class TrialPlan:
     """What `act` is to execute, complete: it decides nothing by itself.
 
     `argv` includes the prefix and binary; the text `{port}` in an argument is replaced by a free port.
-    `env` is the child's whole environment. `request` is the JSON body to post to `path` once ready, and `ready_path`
-    the health path. `marker` is put into the child's environment so that an orphan can be recognised.
-    `log` is the log file of a server that runs already.
+    `env` is the child's whole environment save the marker by which orphans are found (act/environment.py). `request`
+    is the JSON body to post to `request_path` once `ready_path` says that the server is ready. `log` is the log file
+    of a server that runs already.
     """
 
     trial: str

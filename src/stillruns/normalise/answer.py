@@ -84,6 +84,7 @@ class _Gathered:
     prompt_per_second: float | None = None
     predicted_per_second: float | None = None
     stop_reason: str = ""
+    evaluated: int | None = None
 
     def take(self, document: dict[str, Any], *, streamed: bool) -> bool:
         """One JSON object; False when it is of no known form."""
@@ -102,7 +103,9 @@ class _Gathered:
         if isinstance(timings, dict):
             self.prompt_per_second = _rate(timings.get("prompt_per_second"), self.prompt_per_second)
             self.predicted_per_second = _rate(timings.get("predicted_per_second"), self.predicted_per_second)
-            self.prompt_tokens = _int(timings.get("prompt_n")) if self.prompt_tokens is None else self.prompt_tokens
+            computed = _int(timings.get("prompt_n"))
+            self.evaluated = self.evaluated if computed is None else computed
+            self.prompt_tokens = computed if self.prompt_tokens is None else self.prompt_tokens
         return True
 
     def done(self) -> None:
@@ -162,6 +165,7 @@ class _Gathered:
             prompt_per_second=self.prompt_per_second,
             predicted_per_second=self.predicted_per_second,
             stop_reason=self.stop_reason,
+            evaluated=self.evaluated,
         )
 
 

@@ -105,7 +105,8 @@ def _row(name: str, factor: FactorApplied) -> str:
     """`yes` without anything seen is a trial that died before: nothing speaks against it, and nothing for it."""
     reached = factor.status is not Answer.YES or factor.got is not None
     status = factor.status.value if reached else NOT_REACHED
-    return f"| {name} | {_cell(factor.asked)} | {status} | {_cell(factor.got or factor.why)} |"
+    seen = factor.got or factor.why or "it ended before the line that tells"
+    return f"| {name} | {_cell(factor.asked)} | {status} | {_cell(seen)} |"
 
 
 def _got(layers: FactorApplied) -> str:

@@ -53,16 +53,16 @@ def _plain(value: object) -> object:
     return value
 
 
-def canonical(obj: object) -> bytes:
+def canonical(value: object) -> bytes:
     """The canonical form (module docstring). Raises ValueError for NaN or infinity, TypeError for what JSON and
     msgspec cannot write."""
-    plain = _plain(msgspec.to_builtins(obj, str_keys=True, order="deterministic"))
+    plain = _plain(msgspec.to_builtins(value, str_keys=True, order="deterministic"))
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
 
 
-def digest(obj: object) -> str:
+def digest(value: object) -> str:
     """`sha256:<64 hex>` of the canonical form."""
-    return sha256_of(canonical(obj))
+    return sha256_of(canonical(value))
 
 
 def spec_digest(spec: object) -> str:

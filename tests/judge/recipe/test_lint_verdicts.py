@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from lint_help import engine, judged, only, pair
 
@@ -75,6 +77,10 @@ CASES = [
     ("llama-cli --bogus-flag 1", "--bogus-flag", "not found", None, ""),
     ("llama-cli -ts 3,1", "-ts", "read", "ok", ""),
     ("llama-cli -ts 3GB", "-ts", "read", "other meaning", ""),
+    ("llama-cli -ngl all", "-ngl", "read", "ok", ""),
+    ("llama-cli -ngl auto", "-ngl", "read", "ok", ""),
+    ("llama-cli -ngl alll", "-ngl", "read", "not accepted", ""),
+    ("llama-bench -pg 4096,128", "-pg", "read", "ok", ""),
     ("llama-cli -ctk q8_0", "-ctk", "read", "ok", ""),
     ("llama-cli -ctk q9", "-ctk", "read", "not accepted", ""),
     ("llama-server --spec-type ngram-mod,draft-mtp", "--spec-type", "read", "ok", ""),
@@ -220,10 +226,12 @@ def test_words_of_an_installed_ollama_are_not_those_of_the_newest() -> None:
         ("cd .. && ", ["removed"]),
         ("cd $FOLDER && ", ["removed"]),
         ("", ["removed"]),
+        ("go build . && ", []),
     ],
 )
 def test_make_belongs_to_the_folder(before: str, judged_as: list[str]) -> None:
-    """`make NAME=1` is llama.cpp's Makefile's only where the last `cd` does not lead to another project."""
+    """`make NAME=1` is llama.cpp's Makefile's only where the last `cd` does not lead to another project; one that is
+    built with Go is not llama.cpp."""
     found = [i.verdict.value for i in judged(f"{before}make LLAMA_HIPBLAS=1\n").items if i.kind.value == "cmake"]
     assert found == judged_as
 
@@ -259,3 +267,35 @@ def test_family_that_nobody_searched_is_not_judged(recipe: str) -> None:
         assert [item.name for item in result.items if item.kind.value == "env"] == []
         assert recipe.partition("=")[0] in result.notes[-1]
         assert result.corrected is None
+
+
+def test_variables_belong_to_their_service() -> None:
+    """A service of an unknown image sees its own variables: nobody else's program reads them, and `OLLAMA_` in an
+    image that is not Ollama's may be anybody's."""
+    text = (
+        "services:\n  ollama:\n    image: ollama/ollama\n    environment:\n      - OLLAMA_VULKAN=1\n"
+        "  ui:\n    image: me/webui\n    environment:\n      - OLLAMA_BASE_URL=x\n      - GGML_CUDA_P2P=1\n"
+        "  own:\n    build: .\n    environment:\n      - HSA_OVERRIDE_GFX_VERSION=9.0.6\n"
+    )
+    result = judged(text, path="c.yml")
+    assert [(i.name, i.verdict.value, i.program) for i in result.items] == [
+        ("OLLAMA_VULKAN", "read", "ollama"),
+        ("GGML_CUDA_P2P", "presence only", "me/webui"),
+        ("HSA_OVERRIDE_GFX_VERSION", "read", "an image that is built here"),
+    ]
+    assert any("OLLAMA_BASE_URL" in note for note in result.notes)
+    mine = text.replace("me/webui", "me/ollama-mi50")
+    assert only(mine, "OLLAMA_BASE_URL", path="c.yml").verdict.value == "never existed"
+
+
+def test_container_is_not_judged_by_the_hosts_build() -> None:
+    """What is on the host's PATH says nothing about an image; a build that the user named is meant for it."""
+    text = "docker run -e HSA_OVERRIDE_GFX_VERSION=9.0.6 ghcr.io/ggml-org/llama.cpp:server --load-mode none -fa on"
+    on_path = replace(VULKAN, found_by="on PATH")
+    found = {i.name: i.verdict.value for i in judged(text, on_path).items}
+    assert (found["HSA_OVERRIDE_GFX_VERSION"], found["--load-mode"]) == ("read", "read")
+    found = {i.name: i.verdict.value for i in judged(text, VULKAN).items}
+    assert (found["HSA_OVERRIDE_GFX_VERSION"], found["--load-mode"]) == ("other program", "not found")
+    outside = "HSA_OVERRIDE_GFX_VERSION=9.0.6 llama-server --load-mode none"
+    found = {i.name: i.verdict.value for i in judged(outside, on_path).items}
+    assert (found["HSA_OVERRIDE_GFX_VERSION"], found["--load-mode"]) == ("other program", "not found")

@@ -79,6 +79,16 @@ def test_prompt_tokens() -> None:
         assert load_proof.prove(view(asked, seen, timings=timings))["prompt_tokens"].status is status
 
 
+def test_prompt_tokens_of_a_log_that_ends_early() -> None:
+    """Where the log lost its last lines, the answers say how many tokens were evaluated; its log comes first."""
+    asked = {"prompt_tokens": 90}
+    for evaluated, status in (((90, 90), Answer.YES), ((90, 88), Answer.NO), ((), Answer.UNKNOWN)):
+        seen = replace(view(asked, of(sent()), timings=()), evaluated=evaluated)
+        assert load_proof.prove(seen)["prompt_tokens"].status is status
+    printed = view(asked, of(sent()), timings=(Timing(90, 1.0, 32, 1.0, "s0:L200"),))
+    assert load_proof.prove(replace(printed, evaluated=(88,)))["prompt_tokens"].status is Answer.YES
+
+
 def test_duration_and_epochs() -> None:
     """A healthy server that was asked for less is void; one that failed bore what it bore."""
     short, long = of(sent(), sent(at=2.0, until=4.0)), of(sent(), sent(at=2.0, until=11.0))

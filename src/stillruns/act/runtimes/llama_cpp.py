@@ -113,7 +113,7 @@ class LlamaCpp:
         )
 
     def plan(self, condition: Condition, engine: Engine, occasion: Occasion) -> TrialPlan:
-        """The command line with everything pinned, and the request. `condition.model` is the path of a GGUF file."""
+        """The command line with everything pinned, and the requests. `condition.model` is the path of a GGUF file."""
         first, *more = requests(condition)
         return TrialPlan(
             trial=occasion.trial,

@@ -1,1 +1,1 @@
-"""C sources of the fault-injection shim and the code that compiles it at test time."""
+"""C sources of the fault-injection shim the code that compiles it for `selftest`, and the table of its faults."""

@@ -178,13 +178,13 @@ class PathView:
         return None
 
 
-def matches(code: CodeTarget, target: TargetId, info: TargetInfo | None) -> tuple[bool, str]:
+def matches(code: CodeTarget, target: TargetId, known: TargetInfo | None) -> tuple[bool, str]:
     """Whether code runs on a target, and under which condition (empty: none).
 
     The rules of LLVM's AMDGPUUsage ("target ID"): the processor, or the generic processor that serves it; a feature
     that the code fixes must be the device's. A device's xnack that nobody told is off, as the driver sets it.
     """
-    generic = bool(info) and code.processor == (info.generic if info else "")
+    generic = known is not None and code.processor == known.generic
     if code.processor != target.processor and not generic:
         return False, ""
     conditions = []

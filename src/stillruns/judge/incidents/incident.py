@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from stillruns.judge.incidents import fallbacks, fields, known_faults, twins, words
 from stillruns.judge.incidents.group import MINOR, Group, LineIndex, groups, runner_of
@@ -130,7 +131,7 @@ def _incident(
     killed = outcome is OutcomeKind.OOM and any(e.kind is KernelEventKind.OOM_KILL for e in kernel)
     why, advice = words.said(pattern if top and top.rank >= 40 else None, killed, bool(frames), target)
     explanation = words.explain(server, outcome, signal, phase, on, device, target, runner, why, remark)
-    return Incident(
+    found = Incident(
         server=server.id,
         request=request.id if request else None,
         time=next((at for at in (*(e.at for e in group.endings), *(t.at for t in group.troubles)) if at), None),
@@ -154,8 +155,8 @@ def _incident(
         next_step=words.next_step(outcome, advice, fallbacks.on_cpu(server, runner)),
         pattern=top.pattern if top else None,
         workarounds=_workarounds(pattern, target, on, server, known.workarounds),
-        why_unknown=_why(server, group, outcome, phase, on, target, parts, runner),
     )
+    return replace(found, why_unknown=_why(server, group, found))
 
 
 def _top(group: Group, patterns: Mapping[str, CrashPattern]) -> Trouble | None:
@@ -348,28 +349,20 @@ def _workarounds(
     return tuple(found)
 
 
-def _why(
-    server: ServerLog,
-    group: Group,
-    outcome: OutcomeKind | None,
-    phase: Phase,
-    on: Backend,
-    target: str | None,
-    parts: tuple[Component, ...],
-    runner: Runner | None,
-) -> tuple[tuple[str, str], ...]:
+def _why(server: ServerLog, group: Group, incident: Incident) -> tuple[tuple[str, str], ...]:
+    """Field name -> why the log does not decide it."""
     found: list[tuple[str, str]] = []
-    if outcome is None:
+    if incident.outcome is None:
         mid = "the log ends in mid work: a hang, a death and a cut log look alike"
         found.append(("outcome", "no line shows what was used after the probe failed" if _probe(group) else mid))
-    if phase is Phase.UNKNOWN:
+    if incident.phase is Phase.UNKNOWN:
         told = (
             "no line before it tells a phase"
             if not server.phases
             else "the lines before it do not tell how far it was"
         )
         found.append(("phase", told))
-    if on is Backend.UNKNOWN:
+    if incident.backend is Backend.UNKNOWN:
         several = len({d.backend for d in server.devices if d.backend is not Backend.CPU}) > 1
         found.append(
             (
@@ -379,11 +372,11 @@ def _why(
                 else "no device, buffer or library line names a backend",
             )
         )
-    if target is None:
+    if incident.target is None:
         found.append(("target", "no line prints an architecture, and no card name that is known"))
-    if parts == (Component.UNKNOWN,):
+    if incident.components == (Component.UNKNOWN,):
         found.append(("component", "no pattern and no frame points at a part"))
-    if runner is None or runner.applied_layers is None:
+    if incident.applied_layers is None:
         hidden = any(n.kind == "hidden" for n in server.notes)
         found.append(("layers", "hidden at this verbosity" if hidden else "no layer line stands in this log"))
     return tuple(found)

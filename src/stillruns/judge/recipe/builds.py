@@ -97,7 +97,10 @@ def _make(case: Case, ground: Ground) -> LintItem | None:
 
 
 def _elsewhere(case: Case) -> bool:
-    """Does `make` run in the folder of another project? The last `cd` before it says so."""
+    """Does `make` run in the folder of another project? The last `cd` before it says so, or that Go is built too:
+    llama.cpp has none."""
+    if any(command.program == "go" for command in case.recipe.commands):
+        return True
     for command in reversed(case.recipe.commands[: case.item.command]):
         if command.program == "cd" and command.words:
             folder = command.words[0]

@@ -63,6 +63,7 @@ class Given:
 
 def given(recipe: Recipe, index: int, ground: Ground) -> list[Given]:
     """The options of one command, in order."""
+    ground = ground.of(recipe.commands[index].scope)
     program = ground.program(recipe.commands[index].program)
     found: list[Given] = []
     for item in recipe.of_command(index):

@@ -127,6 +127,7 @@ def _change(recipe: Recipe, item: Item, verdict: LintItem, ground: Ground) -> _C
 
 def _flag(recipe: Recipe, item: Item, verdict: LintItem, ground: Ground) -> _Change | None:
     command = recipe.commands[item.command]
+    ground = ground.of(command.scope)
     option = ground.option(command.program, item.name)
     with_value = item.follows.end if item.follows is not None and item.value is not None else item.end
     if option is None:

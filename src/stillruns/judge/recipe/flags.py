@@ -61,7 +61,7 @@ def _read(case: Case, ground: Ground, program: str, option: Option) -> LintItem:
         reader=program,
         effect=(row.effect if row else "") or option.about,
         default=option.default or (row.default if row else ""),
-        accepts=", ".join(option.values) or option.hint,
+        accepts=values.accepts(option),
         since=row.since if row else "",
         until=row.until if row and not row.until.startswith("still") else "",
         use=use,
@@ -201,7 +201,7 @@ def configuration(case: Case, ground: Ground, programs: tuple[str, ...]) -> Lint
                 program=program,
                 reader=program,
                 effect=option.about,
-                accepts=", ".join(option.values) or option.hint,
+                accepts=values.accepts(option),
             )
     return _no_such_key(case, ground, programs[0])
 

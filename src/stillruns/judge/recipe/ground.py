@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from stillruns.model.installed import HelpOption, Installed, SourceRead, StringHit
+from stillruns.model.installed import NAMED, HelpOption, Installed, SourceRead, StringHit
 from stillruns.model.lint import Citation
 from stillruns.model.option_row import OptionReader, OptionRow, Options, Owner, ReleaseFlag, Searched
-from stillruns.model.recipe import Command, Item, Recipe
+from stillruns.model.recipe import Command, Item, Recipe, Scope
 
 FAMILY = ("llama-", "ggml-")
 """How the programs of llama.cpp begin."""
@@ -50,6 +50,16 @@ class Ground:
     """Every GPU target that has a name (`gfx906`); empty: not known."""
     _sets: dict[str, tuple[Option, ...]] = field(default_factory=dict)
     _names: dict[str, dict[str, Option]] = field(default_factory=dict)
+    _inside: list[Ground] = field(default_factory=list)
+
+    def of(self, scope: Scope) -> Ground:
+        """For what runs in a container: without the programs that were found on the host's PATH."""
+        if scope is not Scope.CONTAINER:
+            return self
+        if not self._inside:
+            named = {name: engine for name, engine in self.installed.items() if engine.found_by == NAMED}
+            self._inside.append(replace(self, installed=named, _sets={}, _names={}, _inside=[]))
+        return self._inside[0]
 
     def program(self, name: str) -> str:
         """The name that the program of this recipe has today (`main` is `llama-cli`)."""

@@ -57,6 +57,7 @@ def _line(item: LintItem) -> int:
 
 def _item(case: Case, ground: Ground, recipes: Sequence[Recipe], started: tuple[str, ...]) -> LintItem | None:
     kind = case.item.kind
+    ground = ground.of(case.command.scope if case.command and kind is not ItemKind.ENV else case.item.scope)
     if kind is ItemKind.FLAG:
         return flags.judge(case, ground)
     if kind is ItemKind.ENV:
@@ -71,7 +72,7 @@ def _item(case: Case, ground: Ground, recipes: Sequence[Recipe], started: tuple[
 def programs(case: Case, started: tuple[str, ...]) -> tuple[str, ...]:
     """The programs that can see a variable: its own command's, else all of ours that the recipes start."""
     command = case.command
-    if command is not None and case.item.scope is Scope.CONTAINER and re.search("[/:]", command.program):
+    if command is not None and case.item.scope is Scope.CONTAINER and re.search("[/: ]", command.program):
         return ()  # an image that nobody here knows: whatever it starts
     if command is not None and case.item.scope is not Scope.BUILD:
         return (command.program,)

@@ -59,11 +59,19 @@ def flag(case: Case, option: Option, program: str, llama: bool) -> Answer:
     return against(item.value, option)
 
 
+def accepts(option: Option) -> str:
+    """What an option takes, for a reader."""
+    listed = ", ".join(option.values)
+    return f"{option.hint}, {listed}" if listed and option.takes == "integer" else listed or option.hint
+
+
 def against(value: str, option: Option) -> Answer:
     """A value against the values that an option lists, or the kind that its placeholder names."""
     if option.deprecated and not option.instead:
         return None, "the option is deprecated in this build, and nothing says whether its value still counts"
-    if option.values:
+    if option.takes == "integer" and option.values and (value in option.values or _INTEGER.match(value)):
+        return OK
+    if option.values and option.takes != "integer":
         parts = value.split(",") if option.repeat == "append" else [value]
         synonyms = TRUTHY + FALSEY if {"on", "off"} <= set(option.values) else ()
         bad = [part for part in parts if part not in option.values + synonyms]
@@ -72,7 +80,7 @@ def against(value: str, option: Option) -> Answer:
         if all(known.isdigit() for known in option.values) and (head := re.match(r"\d+", bad[0])):
             return ValueReading.OTHER_MEANING, f"only the digits at its start are read: it counts as {head[0]}"
         return ValueReading.NOT_ACCEPTED, f"`{bad[0]}` is none of {', '.join(option.values)}"
-    words = _NAMED.findall(option.about)
+    words = list(option.values) or _NAMED.findall(option.about)
     if option.takes == "integers":
         bad = [part for part in value.split(",") if not _RANGE.match(part)]
         return (ValueReading.NOT_ACCEPTED, f"`{bad[0]}` is neither an integer nor a range of them") if bad else OK

@@ -161,7 +161,7 @@ def _argument(view: View) -> LintItem | None:
             reader=program,
             effect=f"as {option.names[-1 if negative else 0]}; the flag on the command line overrides it",
             default=option.default,
-            accepts="any" if negative else ", ".join(option.values) or option.hint,
+            accepts="any" if negative else values.accepts(option),
             until=row.until if row is not None and not row.until.startswith("still") else "",
             use=_load_mode(view.ground, view.name) if option.deprecated else "",
         )
@@ -264,7 +264,7 @@ def _curated_read(view: View, row: OptionRow, cited: list[Citation]) -> LintItem
         reader=row.reader or row.source,
         effect=row.effect,
         default=row.default,
-        accepts=row.values,
+        accepts=row.values.replace("|", " ") if row.semantics is Semantics.WORDS else row.values,
         since=row.since,
         until=row.until if not row.until.startswith("still") else "",
         use=values.repaired(view.case.item, row),
@@ -339,8 +339,8 @@ def _found_in_files(view: View) -> LintItem | None:
 
 def _nowhere(view: View) -> LintItem | None:
     """A name that nothing is known to read: `never existed` or `not found` only where it was searched for."""
-    if own_use(view.case.recipe, view.case.item):
-        return None  # a variable of the recipe's own
+    if own_use(view.case.recipe, view.case.item) or _of_another_image(view):
+        return None
     mentions = view.ground.readers(view.name, "mention")
     searched = view.ground.searched("env", view.name)
     if mentions:
@@ -368,6 +368,14 @@ def _nowhere(view: View) -> LintItem | None:
     if close:
         why += f"; near: {', '.join(close)}"
     return verdict(view.case, reading, evidence, why=why, value=(ValueReading.NO_EFFECT, ""), use=use)
+
+
+def _of_another_image(view: View) -> bool:
+    """In an image that is not Ollama's by its name, `OLLAMA_BASE_URL` may be anybody's."""
+    command = view.case.command
+    if command is None or view.case.item.scope is not Scope.CONTAINER or view.programs:
+        return False
+    return "ollama" not in command.program.rpartition("/")[2] and "llama" not in command.program.rpartition("/")[2]
 
 
 def own_use(recipe: Recipe, item: Item) -> bool:

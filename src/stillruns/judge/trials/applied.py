@@ -7,6 +7,8 @@ the runtime hides is `unknown`, never 0.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stillruns.judge.trials import device_proof, load_proof, settings_proof
 from stillruns.judge.trials.view import TrialView, unknown
 from stillruns.model.absence import Absence
@@ -19,14 +21,19 @@ from stillruns.model.trial import TrialRecord
 
 
 def judge(
-    condition: Condition, engine: Engine | None, facts: ServerFacts | Absence, record: TrialRecord
+    condition: Condition,
+    engine: Engine | None,
+    facts: ServerFacts | Absence,
+    record: TrialRecord,
+    evaluated: Sequence[int] = (),
 ) -> tuple[Applied, Placement | None]:
     """The factors of the condition one by one, and the placement that the log shows.
 
-    `engine` is the probed binary (None for an attached server); `facts` the server's log, read, or why there is none.
+    `engine` is the probed binary (None for an attached server); `facts` the server's log, read, or why there is none;
+    `evaluated` what the answers say of their prompts (`TrialView`).
     """
     known = facts if isinstance(facts, ServerFacts) else None
-    view = TrialView(condition, known, None if isinstance(facts, ServerFacts) else facts, record)
+    view = TrialView(condition, known, None if isinstance(facts, ServerFacts) else facts, record, tuple(evaluated))
     if view.attached and known is None:
         why = "an attached server without a log shows nothing about itself: give its log in the spec (log = FILE)"
         return Applied.of({"backend": unknown(condition.backend.value, why)}), None

@@ -41,7 +41,7 @@ def _of_the_end(result: OnceResult) -> str:
         return f"{_without_the_gpu(result)}compare the model file's digest with its source, and try another build"
     if result.outcome.detail.startswith("HTTP ") and "model" not in result.asked:
         return "Give the command a model (-m FILE): without one llama-server only passes requests on to others"
-    return "Give the whole log: the last lines alone do not tell why"
+    return "Run it once more, since the last lines of a log can die with its server, and give the whole log"
 
 
 def _without_the_gpu(result: OnceResult) -> str:

@@ -39,11 +39,12 @@ def trial(
     none (yet): then the output is unknown, and may be judged again later. `others` are the answers to the trial's
     other requests: the worst of all is the trial's. `weights` is the type of the model's weights, empty if not known.
     """
-    proof, placement = applied.judge(condition, engine, facts, record)
-    ended = outcome.judge(record, facts, answered)
     every = list(others)
     if record.exchange is not None and isinstance(answered, Answered):
         every.append((record.exchange, answered))
+    evaluated = [told.evaluated for _, told in every if told.evaluated is not None]
+    proof, placement = applied.judge(condition, engine, facts, record, evaluated)
+    ended = outcome.judge(record, facts, answered)
     output = _output(condition, ended, answered, reference, floor, weights)
     for _, other in others if output is not None else ():
         output = _worse(output, _output(condition, ended, other, reference, floor, weights))

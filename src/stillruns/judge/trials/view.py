@@ -35,12 +35,14 @@ _MOVES_TENSORS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class TrialView:
-    """A condition, the log's facts (None when there is no log to read) and the raw record of one trial."""
+    """A condition, the log's facts (None when there is no log to read) and the raw record of one trial. `evaluated`
+    are the tokens of the prompt that were computed, as far as the answers say it, one number an answer."""
 
     condition: Condition
     facts: ServerFacts | None
     absent: Absence | None
     record: TrialRecord
+    evaluated: tuple[int, ...] = ()
 
     @property
     def ready(self) -> bool:

@@ -2,7 +2,7 @@
 
 Each request names what was fed and the token that was to come next; a prefix that is one element longer than the one
 before it, asked the same way, goes on with its chain. The server's timing lines tell how many tokens each request had
-evaluated: on the decode path it has to be one.
+evaluated, or its answers where the log lacks lines: on the decode path it has to be one.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ def _position(bodies: reading.Bodies, exchange: Exchange, evaluated: int | None)
     prompt = asked.get("prompt")
     length = len(prompt) if isinstance(prompt, list) else 1
     path = Path.DECODE if asked.get("cache_prompt") is True else Path.PROMPT
-    return _Position(path, length, told.probs[0], _next(asked), evaluated)
+    shown = told.evaluated if evaluated is None else evaluated
+    return _Position(path, length, told.probs[0], _next(asked), shown)
 
 
 def _next(asked: dict[str, object]) -> int | None:

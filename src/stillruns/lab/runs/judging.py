@@ -366,6 +366,8 @@ def resolve_run(store: Store, name: str) -> str:
         return found[0]
     if found:
         raise UsageError(f"{name} fits {len(found)} runs: {', '.join(found[-5:])}; give more of the id")
+    if name.rpartition(".")[0] in known:
+        raise UsageError(f"{name} names a trial of a run; see it with: stillruns show {name}")
     raise UsageError(f"no run {name} in {store.path}; stillruns report --list lists them")
 
 

@@ -18,6 +18,8 @@ from stillruns.normalise.recipe.words import Lexer
 
 _ROW = re.compile(r"(?P<indent> *)(?P<dash>- +)?(?:(?P<key>[\w.\-/\"']+) *:(?: +|$))?(?P<rest>.*)")
 _COMMENT = re.compile(r"(?:^|\s)#(.*)$")
+BUILT = "an image that is built here"
+"""The program of a service without `image:` whose command does not say it either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,15 +195,15 @@ def _start(draft: Draft, service: _Service) -> None:
             Script(draft, scope).read(start, end, line)
 
         Unwrapper(draft, nested, Scope.CONTAINER, style).command(words, [])
-    elif program or words:
+    elif program or words or service.environment:
         written = replace(image, text=service.image)
-        draft.run(program or service.image, written, words, Scope.CONTAINER, style, named=False)
+        draft.run(program or service.image or BUILT, written, words, Scope.CONTAINER, style, named=False)
     for word, shift, start, end in service.environment:
         draft.setting(
             word,
             Scope.CONTAINER,
             "environment:",
-            command=min(index, len(draft.commands) - 1),
+            command=index if index < len(draft.commands) else -1,
             start=start,
             end=end,
             shift=shift,

@@ -191,9 +191,9 @@ def _pretended(view: PathView, what: str, name: str, pretended: str, owner: Envi
     )  # fmt: skip
 
 
-def _generation(info: TargetInfo) -> tuple[str, str]:
+def _generation(known: TargetInfo) -> tuple[str, str]:
     """GCN, CDNA or RDNA, and the major version: beyond them it is another instruction set; within it is not known."""
-    return info.family.partition(" ")[0].rstrip("0123456789."), info.target[3:-2]
+    return known.family.partition(" ")[0].rstrip("0123456789."), known.target[3:-2]
 
 
 def _lost_suffixes(view: PathView) -> Gate | None:
