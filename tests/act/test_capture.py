@@ -55,6 +55,18 @@ def test_pump_reads_two_pipes_and_echoes(tmp_path: Path) -> None:
     assert sorted(heard) == [("stderr", b"two"), ("stdout", b"one")]
 
 
+def test_a_pipe_that_was_closed_is_not_held(tmp_path: Path) -> None:
+    """Closed before the time was over, and read by us only after: nobody holds it, and nothing is lost."""
+    for _ in range(20):
+        pump = Pump()
+        end = pump.pipe("stderr", Spool(tmp_path / "x"))
+        os.write(end, b"last words")
+        os.close(end)
+        pump.start()
+        assert pump.stop(0.0) == []
+        assert (tmp_path / "x").read_bytes() == b"last words"
+
+
 def test_a_held_pipe_is_given_up(tmp_path: Path) -> None:
     """A writer that never closes costs the patience asked for, not for ever, and is named."""
     pump = Pump()

@@ -7,13 +7,15 @@ import resource
 import signal
 import statistics
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
+from act_helpers import wait_until
 
 from stillruns import proc
-from stillruns.act import launcher
+from stillruns.act import launcher, processes
 from stillruns.act.supervised import Supervised
 from stillruns.errors import EnvironmentLacks
 
@@ -119,6 +121,35 @@ def test_what_it_costs(tmp_path: Path) -> None:
         f"median {statistics.median(walls) * 1000:.1f} ms of wall time a start"
     )
     assert ours < 6 * bare
+
+
+def test_an_end_that_is_told_late(tmp_path: Path) -> None:
+    """The launcher gets no processor for a while after the server died: it is known to be dying all the same, and
+    its death is not laid to our SIGTERM."""
+    with supervised(["sleep", "600"], tmp_path) as server:
+        assert not server.wait_if_dying(0.05)
+        os.kill(server.launcher.pid, signal.SIGSTOP)
+        os.kill(server.pid, signal.SIGSEGV)
+        assert wait_until(lambda: processes.leaving(server.pid))
+        later = threading.Timer(0.5, os.kill, (server.launcher.pid, signal.SIGCONT))
+        later.start()
+        assert server.wait_if_dying(0.05)
+        later.join()
+        assert server.stop(5.0) and server.stopped_by is None
+    assert server.end is not None and proc.split_status(server.end.status)[1] == "SIGSEGV"
+
+
+def test_an_end_that_is_told_after_the_stop(tmp_path: Path) -> None:
+    """The same when nobody asked before the server is stopped."""
+    with supervised(["sleep", "600"], tmp_path) as server:
+        os.kill(server.launcher.pid, signal.SIGSTOP)
+        os.kill(server.pid, signal.SIGSEGV)
+        assert wait_until(lambda: processes.leaving(server.pid))
+        later = threading.Timer(0.5, os.kill, (server.launcher.pid, signal.SIGCONT))
+        later.start()
+        assert server.stop(60.0) and server.stopped_by is None
+        later.join()
+    assert server.end is not None and proc.split_status(server.end.status)[1] == "SIGSEGV"
 
 
 def test_children_by_scanning() -> None:

@@ -187,7 +187,7 @@ def test_configuration_file_of_the_machine(tmp_path: Path) -> None:
     results = lint(Request(command=("llama-server", "-ngl", "9"), environ=environ))
     mine = next(result for result in results if result.recipe == str(place))
     said = [(item.name, item.verdict.value) for item in mine.items]
-    assert said == [("ngl", "read"), ("ngl", "conflict"), ("mmap", "not found")]
+    assert said == [("ngl", "read"), ("ngl", "conflict"), ("mmap", "removed")]
 
 
 def key(item: LintItem) -> tuple[str, str, str, str]:

@@ -20,6 +20,9 @@ HEAD = 16 << 20
 TAIL = 48 << 20
 """64 MiB a stream in all (DESIGN, rule 6)."""
 
+LAST_READS = 8
+"""Pieces of at most 256 KiB that are still read from a pipe when the time is over: more than it can hold."""
+
 Echo = Callable[[str, bytes], None]
 """Called in the reading thread with the stream's name and each piece, to show it while it runs; must not raise."""
 
@@ -139,7 +142,15 @@ class Pump:
                     os.close(fd)
                     del self._spools[fd]
             if self._stop_at is not None and time.monotonic() >= self._stop_at:
+                self._rest()
                 break
+
+    def _rest(self) -> None:
+        """What is in the pipes when the time is over, so that none counts as held open because we came late."""
+        for fd in list(self._spools):
+            if not all(self._move(fd) for _ in range(LAST_READS)):
+                os.close(fd)
+                del self._spools[fd]
 
     def _move(self, fd: int) -> bool:
         """Read once; false at the end of the stream."""

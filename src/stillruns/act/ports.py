@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 
 from stillruns.act.launcher import children
-from stillruns.act.processes import state_and_parent
+from stillruns.act.processes import leaving, state_and_parent
 
 RETRIES = 5
 """Starts after the first that may lose the race for a port."""
@@ -63,12 +63,10 @@ def _ending(pid: int) -> bool:
     """Whether a process is on its way out, so that what it held can no longer be seen, but may still be there: its
     files are gone and it is no zombie yet, or its first thread has ended and others have not."""
     stat = state_and_parent(pid)
-    if stat is None or stat[0] == "X":
-        return False
+    if stat is None or stat[0] != "Z":
+        return stat is not None and leaving(pid)
     try:
-        if stat[0] == "Z":
-            return len(list(Path(f"/proc/{pid}/task").iterdir())) > 1
-        return not any(Path(f"/proc/{pid}/fd").iterdir())
+        return len(list(Path(f"/proc/{pid}/task").iterdir())) > 1
     except OSError:
         return False
 

@@ -11,6 +11,7 @@ __all__ = [
     "core_dumping",
     "descendants",
     "environment",
+    "leaving",
     "mapped",
     "pid_namespace",
     "shared_objects",
@@ -53,6 +54,18 @@ def pid_namespace() -> str:
         return str(Path("/proc/self/ns/pid").readlink()).strip("pid:[]")
     except OSError:
         return "unknown"
+
+
+def leaving(pid: int) -> bool:
+    """Whether a process has ended or is about to: gone, a zombie, or without its files, which the kernel closes on
+    the way out. Whoever sees its connection break because it died sees this too."""
+    stat = state_and_parent(pid)
+    if stat is None or stat[0] in "ZX":
+        return True
+    try:
+        return not any(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError as error:
+        return not isinstance(error, PermissionError)
 
 
 def core_dumping(pid: int) -> bool:

@@ -27,6 +27,9 @@ CORE_FILTER = "0x10"
 REAP_SECONDS = 5.0
 """How long a killed process may take to die before it is given up as unkillable."""
 
+EXIT_SECONDS = 10.0
+"""How long a launcher that has reported may take to end, on a busy machine; it takes a hundredth of one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -170,20 +173,24 @@ class Supervised:
         return self.gone.wait(timeout)
 
     def wait_if_dying(self, timeout: float, core_timeout: float = 60.0) -> bool:
-        """After a broken connection: is it dying? Waits longer while the kernel writes its core."""
+        """After a broken connection: is it dying? Waits longer while the kernel writes its core, and for the word of
+        its end, which on a busy machine comes late."""
         deadline = time.monotonic() + timeout
         core_deadline = time.monotonic() + core_timeout
         while not self.gone.wait(0.02):
             now = time.monotonic()
-            if now >= deadline and (now >= core_deadline or not processes.core_dumping(self.pid)):
+            if now >= deadline and (now >= core_deadline or not self._dying()):
                 return False
         return True
+
+    def _dying(self) -> bool:
+        return processes.core_dumping(self.pid) or processes.leaving(self.pid)
 
     def stop(self, grace: float) -> bool:
         """SIGTERM to the server's group, SIGKILL after `grace` seconds. True when SIGTERM was enough (or it had ended
         by itself)."""
-        if self.gone.is_set():
-            return True
+        if self.gone.is_set() or (self._dying() and self.gone.wait(self._reap_seconds)):
+            return True  # by itself, also where its end has not been told to us yet
         self.stop_sent_at = time.monotonic()
         if grace > 0:
             self.stopped_by = "SIGTERM"
@@ -205,11 +212,11 @@ class Supervised:
         self._swept.wait(self._reap_seconds + 2.0)
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_RDWR)
-        if self.launcher.reap(2.0) is None:
+        if self.launcher.reap(EXIT_SECONDS) is None:
             self.lost = True
             self.launcher.signal_group(signal.SIGKILL)
-            self.launcher.reap(2.0)
-        self._listener.join(2.0)
+            self.launcher.reap(EXIT_SECONDS)
+        self._listener.join(EXIT_SECONDS)
         self._control.close()
         if self.lost:
             self._sweep_without_launcher()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from stillruns.model.recipe import Recipe
-from stillruns.normalise.recipe.draft import Names
+from stillruns.normalise.recipe.draft import KnownNames
 from stillruns.normalise.recipe.reading import read
 
-NAMES = Names(
+NAMES = KnownNames(
     frozenset({"llama-server", "llama-bench"}), frozenset(), {"ghcr.io/ggml-org/llama.cpp:full": "llama.cpp tools"}
 )
 

@@ -155,4 +155,5 @@ def _services(tested: Sequence[ObservedCell]) -> list[str]:
 
 def _names(cells: Sequence[ObservedCell]) -> str:
     names = [c.id for c in cells]
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more cells" if len(names) > 3 else "")
+    more = len(names) - 3
+    return ", ".join(names[:3]) + (f" and {more} more cell{'s' if more > 1 else ''}" if more > 0 else "")
