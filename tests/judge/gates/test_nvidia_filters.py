@@ -80,6 +80,25 @@ def test_the_oldest_driver(tmp_path: Path, card: tuple[str, str], driver: str, s
     assert (path.status is PathStatus.STOPPED) is (status is GateStatus.BLOCK)
 
 
+def test_a_build_of_another_cuda(tmp_path: Path) -> None:
+    """The floor is that of CUDA 12.4 or 12.8, of which Ollama's own builds are: another build's may be older."""
+    names = ("libcudart.so.12", "libcublas.so.12", "libcuda.so.1", "ollama/llama-server")
+    files = {"/usr/lib/ollama/libggml-cuda.so": "cuda 70 12", **{f"/usr/lib/{name}": "library" for name in names}}
+    facts = {
+        "os": "arch",
+        "cards": [{"id": V100[0], "model": V100[1], "address": "0000:01:00.0", "gib": 16}],
+        "nvidia": "535.288.01",
+        "pacman": ["ollama-cuda-0.30.11-1"],
+        "files": files,
+    }
+    described.build(tmp_path, facts, {})
+    found = machines.judged(machines.of(tmp_path))
+    gate = machines.gate(found, Layer.RUNTIME_FILTER, "cuda")
+    assert gate.status is GateStatus.UNKNOWN and gate.doubt and "not laid out like them" in gate.reason
+    assert machines.path(found, "cuda").status is PathStatus.UNKNOWN
+    assert any("550 or newer" in entry.text for entry in found.advice)
+
+
 def test_advice_stays_within_the_card_s_branches(tmp_path: Path) -> None:
     """A driver that dropped the card is no advice."""
     gate, _ = both(tmp_path, GTX_1060, "565.57.01", "0.30.5")

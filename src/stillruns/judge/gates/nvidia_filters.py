@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from stillruns.judge.gates.path_view import PathView
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.gate import Gate, GateStatus, Layer
@@ -39,10 +41,15 @@ def judge(view: PathView, rule: RuntimeGate, cite: Cite, ollama: RuntimeInstall)
         advice = f"take an older release: no driver that {view.processor} has is that new"
     else:
         advice = f"install NVIDIA's driver {rule.driver} or newer" + (f" (up to branch {last})" if last else "")
-    return view.gate(
+    found = view.gate(
         LAYER, GateStatus.BLOCK, f"the driver is {branch}: {rule.text}", cite, weight=76,
         advice=f"{advice}, or use Ollama 0.24 or older",
     )  # fmt: skip
+    if any("/cuda_v12/" in library.path for library in ollama.backends):
+        return found
+    text = f"{found.reason}; that goes by the CUDA of Ollama's own builds, and this one is not laid out like them"
+    doubt = view.perhaps(found, text, AbsenceReason.NOT_COLLECTED)
+    return dataclasses.replace(doubt, advice=found.advice, weight=found.weight)
 
 
 def _below(processor: str, border: str) -> bool:
