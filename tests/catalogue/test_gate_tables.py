@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
 
 from stillruns.catalogue import gate_tables
+from stillruns.catalogue.target_names import target_names
 from stillruns.errors import CatalogueError
 from stillruns.model.gate_tables import RuntimeGate
 
@@ -66,3 +69,11 @@ def test_bad_entries(change: tuple[str, str]) -> None:
         gate_tables.toml("x.toml", good.replace(*change, 1), "gate", RuntimeGate)
     with pytest.raises(CatalogueError, match="twice"):
         gate_tables.toml("x.toml", good + good, "gate", RuntimeGate)
+
+
+def test_names_of_targets() -> None:
+    """The list of names is that of the table, and `lint`, which asks for it, loads no more of the gates' tables."""
+    assert target_names() == frozenset(gate_tables.tables().targets)
+    code = "import sys, stillruns.lab.linting; print('stillruns.catalogue.gate_tables' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False", done.stderr

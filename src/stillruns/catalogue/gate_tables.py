@@ -64,11 +64,6 @@ def tables() -> GateTables:
     )
 
 
-def target_names() -> frozenset[str]:
-    """Every GPU target that the catalogue has a row for."""
-    return frozenset(row["target"] for _, row in rows("targets.csv", read("targets.csv")))
-
-
 def _targets() -> dict[str, TargetInfo]:
     found: dict[str, TargetInfo] = {}
     for where, row in rows("targets.csv", read("targets.csv")):

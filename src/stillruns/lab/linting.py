@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stillruns.catalogue.gate_tables import target_names
 from stillruns.catalogue.options import options as catalogue
+from stillruns.catalogue.target_names import target_names
 from stillruns.collect import installed, source_tree
 from stillruns.errors import UsageError
 from stillruns.judge.recipe import lint as judge

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stillruns.catalogue.gate_tables import target_names
 from stillruns.catalogue.options import options
+from stillruns.catalogue.target_names import target_names
 from stillruns.judge.recipe.ground import Ground
 from stillruns.judge.recipe.lint import lint
 from stillruns.model.installed import Installed, LibraryFile, StringHit
