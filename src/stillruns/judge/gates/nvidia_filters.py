@@ -30,7 +30,7 @@ def judge(view: PathView, rule: RuntimeGate, cite: Cite, ollama: RuntimeInstall)
         if not new or not any("/cuda_v13/" in library.path for library in others):
             return None
         return view.gate(
-            LAYER, GateStatus.BLOCK, f"driver {branch}: {rule.text}", cite, weight=72,
+            LAYER, GateStatus.BLOCK, f"the driver is {branch}: {rule.text}", cite, weight=72,
             advice="take Ollama 0.12.0 or newer, which chooses its CUDA libraries by the card",
             workarounds=("pin-release-with-target",),
         )  # fmt: skip

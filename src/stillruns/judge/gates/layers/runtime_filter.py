@@ -204,7 +204,6 @@ def _vulkan(view: PathView, rule: RuntimeGate, cite: Cite) -> Gate:
             LAYER, GateStatus.ALLOW, f"OLLAMA_VULKAN={switch[0]} in {switch[1].owner}", cite, switch[1].cite
         )
     return view.gate(
-        LAYER, GateStatus.BLOCK, "Ollama's Vulkan backend is off in this release unless "
-            "OLLAMA_VULKAN=1", cite, weight=74,
+        LAYER, GateStatus.BLOCK, "Ollama's Vulkan backend stays off unless OLLAMA_VULKAN=1", cite, weight=74,
         advice="set OLLAMA_VULKAN=1 for the server (systemctl edit ollama)", workarounds=("prefer-vulkan",),
     )  # fmt: skip
