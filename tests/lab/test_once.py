@@ -273,6 +273,25 @@ def test_a_core_beside_an_old_one(tmp_path: Path) -> None:
     assert core["signal"] == "SIGSEGV"
 
 
+def test_a_signal_that_is_no_ctrl_c_is_named(tmp_path: Path) -> None:
+    """What a service manager stops was not stopped by a key."""
+    argv = [sys.executable, "-m", "stillruns", "run", "--store", str(tmp_path / "s"), "--"]
+    argv += ["sh", "-c", "echo up; exec sleep 600"]
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as child:
+        assert child.stderr is not None and child.stdout is not None
+        for line in child.stderr:
+            if line.startswith("up"):
+                child.send_signal(signal.SIGTERM)
+                break
+        child.stderr.read()
+        report = child.stdout.read()
+    assert child.returncode == 0
+    assert "### sh: ran until it was stopped by SIGTERM" in report and "Ctrl-C" not in report, report
+    assert report.count("SIGTERM") == 2 and "note:" not in report, report
+
+
 def test_who_ended_it(tmp_path: Path) -> None:
     """A request to end that was not ours is said to be one; a program that is none of llama.cpp's has no phases."""
     told = document(tmp_path / "s", "sh", "-c", "echo x; kill -TERM $$")

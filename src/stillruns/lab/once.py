@@ -30,7 +30,7 @@ from stillruns.lab.running import shelf
 from stillruns.lab.runs import once_told, reading, verdict_digest
 from stillruns.lab.specs.spec_file import DEFAULT_PROMPT
 from stillruns.model.absence import Absence
-from stillruns.model.once_result import OnceResult
+from stillruns.model.once_result import STOPPED_BY, OnceResult
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.server_facts import ServerFacts
 from stillruns.model.spec import Timeouts
@@ -97,13 +97,14 @@ def run(
                     run=identity,
                     ask=ask,
                     timeouts=Timeouts(load=LOAD_SECONDS),
-                    stop=stop,
+                    stop=stop.event,
                     echo=_echo,
                 )
             except EnvironmentLacks as error:
                 _not_started(writer, identity, {"trial": name, "cell": "once", "reason": str(error)})
                 raise EnvironmentLacks(f"{error}{_elsewhere(argv, env)}") from error
-            record = dataclasses.replace(record, cell="once", env=listed({**env, **added}))
+            notes = (*record.notes, *(f"{STOPPED_BY}{name}" for name in stop.others[:1]))
+            record = dataclasses.replace(record, cell="once", env=listed({**env, **added}), notes=notes)
             writer.append("trial_ended", identity, {"trial": name, "record": encode_trial(record)})
         result, facts = judged(store, record, body)
         verdicts = verdict_digest.record(verdict_digest.of_once([result]))
@@ -218,17 +219,27 @@ def _echo(kind: str, data: bytes) -> None:
         sys.stderr.buffer.flush()
 
 
+class _Stop:
+    """Set by a signal; `others` are the names of those that were no Ctrl-C, in their order."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        self.others: list[str] = []
+
+    def hear(self, number: int, frame: FrameType | None) -> None:
+        """The handler."""
+        if number != signal.SIGINT and not self.event.is_set():
+            self.others.append(signal.Signals(number).name)
+        self.event.set()
+
+
 @contextlib.contextmanager
-def _until_stopped() -> Iterator[threading.Event]:
+def _until_stopped() -> Iterator[_Stop]:
     """Ctrl-C, SIGTERM and SIGHUP end the user's command, not the report about it. One that our caller ignores (nohup)
     ends neither."""
-    stop = threading.Event()
-
-    def handler(number: int, frame: FrameType | None) -> None:
-        stop.set()
-
+    stop = _Stop()
     heard = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, handler) for number in heard}
+    before = {number: signal.signal(number, stop.hear) for number in heard}
     try:
         yield stop
     finally:

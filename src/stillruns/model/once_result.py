@@ -8,6 +8,9 @@ from stillruns.model.applied import Applied
 from stillruns.model.evidence import Ref
 from stillruns.model.outcome import Outcome
 
+STOPPED_BY = "stillruns was stopped by "
+"""How a note begins that names the signal which ended the command, where it was not Ctrl-C."""
+
 
 @dataclass(frozen=True, slots=True)
 class OnceResult:

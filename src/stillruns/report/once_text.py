@@ -10,7 +10,7 @@ import msgspec
 
 from stillruns.model.applied import Answer, FactorApplied
 from stillruns.model.component import Component
-from stillruns.model.once_result import OnceResult
+from stillruns.model.once_result import STOPPED_BY, OnceResult
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.phase import Phase
 from stillruns.model.wording import significant
@@ -29,7 +29,7 @@ MONOTONE = 8
 """From so many signs on an answer of a single one is remarked on."""
 REFUSED = re.compile(r"error(?=: (?:invalid|unknown) argument)(?:: )?|error while handling (?=argument )")
 """What stands before a program's own words on the argument that it refused."""
-UNTOLD = ("interrupted", "no device with sensors")
+UNTOLD = ("interrupted", "no device with sensors", STOPPED_BY)
 """Notes that say nothing more."""
 NOT_REACHED = "not reached"
 
@@ -61,7 +61,7 @@ def headline(result: OnceResult) -> str:
         if result.tokens_per_second is not None or result.answer:
             ended = f"ran and answered{_monotone(result)}"
         elif result.stopped_by_us:
-            ended = "ran until it was stopped by Ctrl-C"
+            ended = f"ran until it was stopped by {_stopper(result)}"
     layers = result.applied.factors.get("gpu_layers")
     placed = f"; layers asked {layers.asked}, {_got(layers)}" if layers else ""
     return pasteable.text(f"{name}: {ended}{placed}{_where(result)}")
@@ -148,6 +148,11 @@ def _without_phase(result: OnceResult, text: str) -> str:
     return text if result.program else text.replace(" in an unknown phase", "")
 
 
+def _stopper(result: OnceResult) -> str:
+    """What ended a command that would have gone on: Ctrl-C, or the signal that stillruns was sent."""
+    return next((note.removeprefix(STOPPED_BY) for note in result.notes if note.startswith(STOPPED_BY)), "Ctrl-C")
+
+
 def ending(result: OnceResult) -> str:
     """How it ended, and who ended it."""
     text = result.outcome.kind.value
@@ -161,7 +166,7 @@ def ending(result: OnceResult) -> str:
         return text
     asked = result.answer or result.tokens_per_second is not None
     by_the_user = result.outcome.kind in (OutcomeKind.OK, OutcomeKind.INTERRUPTED) and not asked
-    return text + (", stopped by Ctrl-C" if by_the_user else ", stopped by stillruns")
+    return f"{text}, stopped by {_stopper(result) if by_the_user else 'stillruns'}"
 
 
 def document(result: OnceResult) -> dict[str, Any]:
