@@ -60,12 +60,13 @@ bench: $(READY_TEST)
 fault-matrix: $(READY_TEST)
 	@$(BIN)/python scripts/fault_matrix.py
 
-# How right the readers are: of logs, of recipes, and (with SOURCES=DIR, see scripts/accuracy_trace.py) of `trace` on real
-# trees.
+# How right the readers are: of logs, of recipes, of machines, and (with SOURCES=DIR, see scripts/accuracy_trace.py) of
+# `trace` on real trees.
 .PHONY: accuracy
 accuracy: $(READY_TEST)
 	@if [ -f scripts/accuracy.py ]; then $(BIN)/python scripts/accuracy.py; fi
 	@for set in 1 2 3; do $(BIN)/python scripts/accuracy_lint.py --set $$set || exit 1; done
+	@PYTHONPATH=tests $(BIN)/python scripts/accuracy_gates.py
 	@if [ -n "$(SOURCES)" ]; then $(BIN)/python scripts/accuracy_trace.py $(SOURCES); fi
 
 # Damaged bytes into everything that reads bytes from outside: FUZZ_ARGS="--seconds 60 --seed 7 log" (see scripts/fuzz.py).
