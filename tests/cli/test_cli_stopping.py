@@ -43,6 +43,23 @@ class Finder:
             strike()
 sys.meta_path.insert(0, Finder())
 """
+IN_A_BLOCK = """
+import os, signal
+from stillruns.cli.stopping import EAR, Stopped
+
+EAR.listen()
+try:
+    with EAR.held():
+        with EAR.held():
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(100):
+            pass
+        print("whole", flush=True)
+    print("never")
+except Stopped as stopped:
+    print(stopped)
+"""
 IN_FINALISER = """
 import os, signal, sys
 from stillruns.cli.stopping import EAR, Stopped
@@ -95,6 +112,14 @@ def test_a_snapshot_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     done = struck(AT_RENAME, signal.SIGINT, *words)
     assert (done.stderr.lstrip("\n"), done.returncode) == (SENTENCE, 130)
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_block_within_a_block() -> None:
+    """What is written or loaded comes out whole, also when a smaller such block has ended within it."""
+    ended = subprocess.run(
+        [sys.executable, "-c", IN_A_BLOCK], capture_output=True, text=True, timeout=60, env=environment(), check=False
+    )
+    assert (ended.stdout, ended.stderr) == ("whole\nCtrl-C\n", "")
 
 
 def test_in_a_finaliser() -> None:

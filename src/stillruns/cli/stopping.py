@@ -59,12 +59,13 @@ class Ear:
     def held(self) -> Iterator[None]:
         """A stop waits for the end of this block (a second one does not): what is written comes out whole, and what
         is imported is there whole, since an import is full of places that swallow or disguise a KeyboardInterrupt."""
+        outermost = not self._holding
         self._holding = True
         try:
             yield
         finally:
-            self._holding = False
-            if self._owed:
+            self._holding = not outermost
+            if self._owed and outermost:
                 self._owed = False
                 raise Stopped(self._name)
 
