@@ -38,6 +38,7 @@ def freezer() -> Iterator[Path]:
     group.rmdir()
 
 
+@pytest.mark.slow()
 def test_given_up(freezer: Path, tmp_path: Path) -> None:
     """Neither exit status nor signal: the record says that it could not be killed, and the harness goes on."""
     name, port = f"frozen-{os.getpid()}", free_port()

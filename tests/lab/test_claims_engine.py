@@ -25,6 +25,7 @@ def posed(place: Path, low: float = 0.9, **stop: object) -> Path:
 
 
 @pytest.mark.engine
+@pytest.mark.slow()
 def test_a_sequential_run(tmp_path: Path) -> None:
     """Five passes decide it; the claim is judged; what changed later is said; the verdicts replay."""
     spec, store = posed(tmp_path / "s.toml"), tmp_path / "store"
@@ -127,6 +128,7 @@ def test_floors_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.engine
+@pytest.mark.slow()
 def test_checks_with_a_model_axis(tmp_path: Path) -> None:
     """Each check names the model that it was made on, checks are numbered as trials are, and a hypothesis may name a
     model as the spec does; a check's verdict is part of `divergence`. Each kind of model has its floors. Every

@@ -35,6 +35,7 @@ def sick(fault: str, folder: Path) -> Table:
     return {"id": "sick", "backend": "cpu", "env": faults.environment(fault, build.build(None, folder / "shim"))}
 
 
+@pytest.mark.slow()
 def test_slots_and_long_prompts(tmp_path: Path) -> None:
     """Four slots share the context, so four times as much is asked; the prompt has the tokens that the axis says.
 
@@ -53,6 +54,7 @@ def test_slots_and_long_prompts(tmp_path: Path) -> None:
             assert "served" not in trial
 
 
+@pytest.mark.slow()
 def test_a_duration_is_asked_out(tmp_path: Path) -> None:
     """Asked again and again for two seconds; the trial counts once, and every answer is the first one's."""
     document = run(tmp_path, duration=2)
@@ -64,6 +66,7 @@ def test_a_duration_is_asked_out(tmp_path: Path) -> None:
     assert document["survival"] == []
 
 
+@pytest.mark.slow()
 def test_time_to_failure(tmp_path: Path) -> None:
     """A fault at the 45th computation of a token, in the second request: its side dies after some 45 tokens, the
     healthy one is censored at 96, and each trial counts once."""

@@ -145,6 +145,7 @@ def test_ctrl_c_keeps_the_store(tmp_path: Path, number: signal.Signals) -> None:
 
 
 @pytest.mark.engine()
+@pytest.mark.slow()
 def test_a_run_that_was_stopped_while_it_was_judged_still_ends(tmp_path: Path) -> None:
     """All trials are there, its last record is not: the same command writes it, once, and replay agrees."""
     store = tmp_path / "store"
@@ -165,6 +166,7 @@ def test_a_run_that_was_stopped_while_it_was_judged_still_ends(tmp_path: Path) -
 
 
 @pytest.mark.engine()
+@pytest.mark.slow()
 def test_a_changed_twin_is_refused(tmp_path: Path) -> None:
     """The checks of a run are of one twin: another file in its place is told, as another model is."""
     store, twin = tmp_path / "store", tmp_path / "twin.gguf"
@@ -181,6 +183,7 @@ def test_a_changed_twin_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.engine()
+@pytest.mark.slow()
 def test_a_changed_binary_is_refused(tmp_path: Path) -> None:
     """A run goes on with the binary that it began with, or as a new run."""
     store, original = tmp_path / "store", llama_server()
@@ -258,6 +261,7 @@ def test_a_missing_program_is_one_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.engine()
 @pytest.mark.skipif(os.geteuid() != 0, reason="a full disk is made with a small tmpfs, which needs root")
+@pytest.mark.slow()
 def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     """A store on a full disk: one sentence, exit 3, and what is there still verifies; with room the run goes on."""
     mount = tmp_path / "small"
@@ -364,6 +368,7 @@ def tiny_model(folder: Path) -> Path:
 
 
 @pytest.mark.engine()
+@pytest.mark.slow()
 def test_a_model_that_changes_while_the_run_goes_on(tmp_path: Path) -> None:
     """The run stops with a sentence, the trial that met the change counts for nothing, and the old file goes on."""
     store = tmp_path / "store"
@@ -441,6 +446,7 @@ def test_one_warm_server_is_one_block(tmp_path: Path) -> None:
 
 
 @pytest.mark.engine()
+@pytest.mark.slow()
 def test_two_runs_of_one_spec_are_one(tmp_path: Path) -> None:
     """Started together in one store, the second is refused with the first one's process, and leaves no second run."""
     store, place = tmp_path / "store", spec(tmp_path, trials=2)

@@ -131,6 +131,7 @@ def test_a_model_that_is_none(engine: Engine, tmp_path: Path, shelf: Shelf) -> N
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.slow()
 def test_it_dies_or_stops_while_loading(number: signal.Signals, engine: Engine, tmp_path: Path, shelf: Shelf) -> None:
     """A signal out of the blue: its name is in the record, a core where there is one, a hang where it is stopped.
 

@@ -13,6 +13,7 @@ from real_parts import llama_server
 
 
 @pytest.mark.engine()
+@pytest.mark.slow()
 def test_the_same_program_in_another_place(tmp_path: Path) -> None:
     """A checkout that was moved, or a second one, brings the same server under another path: its reference is
     measured anew and counts, and on the next run it is taken over."""
