@@ -10,12 +10,11 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import cache
-from importlib import resources
 from typing import TypeVar
 
 import msgspec
 
-from stillruns.catalogue import load
+from stillruns.catalogue import load, shipped
 from stillruns.errors import CatalogueError
 from stillruns.model.gate import Layer
 from stillruns.model.gate_tables import (
@@ -57,7 +56,7 @@ def tables() -> GateTables:
         nvidia=_nvidia(),
         gates=_gates(),
         events=_events(),
-        firmware=toml("firmware.toml", read("firmware.toml"), "chip", FirmwareNames),
+        firmware=toml("firmware.toml", shipped.text("firmware.toml"), "chip", FirmwareNames),
         workarounds={workaround.id: workaround for workaround in load.workarounds()},
         neighbours=_neighbours(),
         mesa=_mesa(),
@@ -66,7 +65,7 @@ def tables() -> GateTables:
 
 def _targets() -> dict[str, TargetInfo]:
     found: dict[str, TargetInfo] = {}
-    for where, row in rows("targets.csv", read("targets.csv")):
+    for where, row in rows("targets.csv", shipped.text("targets.csv")):
         if row["target"] in found or parse_target(row["target"]) is None:
             raise CatalogueError(f"{where}: {row['target']!r} is there twice, or is no target.")
         found[row["target"]] = TargetInfo(
@@ -81,7 +80,7 @@ def _targets() -> dict[str, TargetInfo]:
 
 def _neighbours() -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
-    for where, row in rows("neighbours.csv", read("neighbours.csv")):
+    for where, row in rows("neighbours.csv", shipped.text("neighbours.csv")):
         others = tuple(row["runs_code_of"].split(";"))
         if row["target"] in found or any(parse_target(name) is None for name in (row["target"], *others)):
             raise CatalogueError(f"{where}: {row['target']!r} is there twice, or a name is no target.")
@@ -91,7 +90,7 @@ def _neighbours() -> dict[str, tuple[str, ...]]:
 
 def _mesa() -> dict[str, MesaRow]:
     found: dict[str, MesaRow] = {}
-    for where, row in rows("mesa.csv", read("mesa.csv")):
+    for where, row in rows("mesa.csv", shipped.text("mesa.csv")):
         if row["target"] in found or parse_target(row["target"]) is None or parse(row["unknown_to"]) is None:
             raise CatalogueError(f"{where}: {row['target']!r} is there twice, or is no target, or has no series.")
         found[row["target"]] = MesaRow(**row)
@@ -100,7 +99,7 @@ def _mesa() -> dict[str, MesaRow]:
 
 def _gpus() -> dict[str, GpuName]:
     found: dict[str, GpuName] = {}
-    for where, row in rows("gpus.csv", read("gpus.csv")):
+    for where, row in rows("gpus.csv", shipped.text("gpus.csv")):
         if not re.fullmatch(r"[0-9a-f]{4}:[0-9a-f]{4}", row["pci_id"]) or row["pci_id"] in found:
             raise CatalogueError(f"{where}: {row['pci_id']!r} is there twice, or is no PCI id.")
         found[row["pci_id"]] = GpuName(**row)
@@ -109,7 +108,7 @@ def _gpus() -> dict[str, GpuName]:
 
 def _support() -> tuple[SupportRow, ...]:
     found = []
-    for where, row in rows("support.csv", read("support.csv")):
+    for where, row in rows("support.csv", shipped.text("support.csv")):
         if row["status"] not in _STATUS or row["stream"] not in ("production", "therock"):
             raise CatalogueError(f"{where}: status {row['status']!r} or stream {row['stream']!r} is not known.")
         if parse(row["first"]) is None or parse(row["last"]) is None:
@@ -120,7 +119,7 @@ def _support() -> tuple[SupportRow, ...]:
 
 def _runtimes() -> tuple[RuntimeRow, ...]:
     found = []
-    for _, row in rows("runtime_targets.csv", read("runtime_targets.csv")):
+    for _, row in rows("runtime_targets.csv", shipped.text("runtime_targets.csv")):
         newest = row.pop("newest") == "yes"
         found.append(RuntimeRow(**row, newest=newest))
     return tuple(found)
@@ -128,14 +127,14 @@ def _runtimes() -> tuple[RuntimeRow, ...]:
 
 def _packages() -> tuple[PackageRow, ...]:
     found = []
-    for where, row in rows("packages.csv", read("packages.csv")):
+    for where, row in rows("packages.csv", shipped.text("packages.csv")):
         files = _number(where, row.pop("files"))
         found.append(PackageRow(**row, files=files))
     return tuple(found)
 
 
 def _nvidia() -> tuple[NvidiaArchitecture, ...]:
-    found = toml("nvidia.toml", read("nvidia.toml"), "architecture", NvidiaArchitecture)
+    found = toml("nvidia.toml", shipped.text("nvidia.toml"), "architecture", NvidiaArchitecture)
     for entry in found:
         try:
             re.compile(entry.names)
@@ -145,7 +144,7 @@ def _nvidia() -> tuple[NvidiaArchitecture, ...]:
 
 
 def _gates() -> tuple[RuntimeGate, ...]:
-    found = toml("runtime_gates.toml", read("runtime_gates.toml"), "gate", RuntimeGate)
+    found = toml("runtime_gates.toml", shipped.text("runtime_gates.toml"), "gate", RuntimeGate)
     for entry in found:
         if entry.kind not in _GATE_KINDS:
             raise CatalogueError(f"runtime_gates.toml, {entry.id}: kind {entry.kind!r} is none of {_GATE_KINDS}.")
@@ -159,7 +158,7 @@ def _gates() -> tuple[RuntimeGate, ...]:
 
 
 def _events() -> tuple[KernelEventRule, ...]:
-    found = toml("kernel_events.toml", read("kernel_events.toml"), "event", KernelEventRule)
+    found = toml("kernel_events.toml", shipped.text("kernel_events.toml"), "event", KernelEventRule)
     layers = {layer.value for layer in Layer}
     for entry in found:
         if entry.layer not in layers or entry.severity not in ("stop", "warn", "note"):
@@ -218,13 +217,3 @@ def _number(where: str, text: str) -> int:
     if not text.isdigit():
         raise CatalogueError(f"{where}: {text!r} is no number.")
     return int(text)
-
-
-def read(file: str) -> str:
-    """The text of one data file."""
-    try:
-        return resources.files("stillruns.catalogue").joinpath("data").joinpath(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CatalogueError(
-            f"the catalogue file {file} cannot be read: {error}; install stillruns again."
-        ) from error

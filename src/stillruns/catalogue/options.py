@@ -12,8 +12,8 @@ import io
 import re
 from collections.abc import Iterator
 from functools import cache
-from importlib import resources
 
+from stillruns.catalogue import shipped
 from stillruns.errors import CatalogueError
 from stillruns.model.option_row import (
     OptionReader,
@@ -82,11 +82,7 @@ def options() -> Options:
 
 
 def _rows(file: str, columns: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    try:
-        text = resources.files("stillruns.catalogue").joinpath(f"data/options/{file}").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CatalogueError(f"the catalogue file {file} cannot be read: {error}; reinstall stillruns.") from error
-    yield from parse(file, text, columns)
+    yield from parse(file, shipped.text(f"options/{file}"), columns)
 
 
 def parse(file: str, text: str, columns: list[str]) -> Iterator[tuple[str, dict[str, str]]]:

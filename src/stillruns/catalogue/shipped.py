@@ -32,6 +32,14 @@ def content(file: str) -> bytes:
         raise CatalogueError(f"the catalogue file {file} cannot be read: {error}; reinstall stillruns.") from error
 
 
+def text(file: str) -> str:
+    """The same as text, which is UTF-8. Raises CatalogueError as well where it is not."""
+    try:
+        return content(file).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CatalogueError(f"the catalogue file {file} cannot be read: {error}; reinstall stillruns.") from error
+
+
 def digest(file: str) -> str:
     """SHA-256 of a data file, hex."""
     return hashlib.sha256(content(file)).hexdigest()

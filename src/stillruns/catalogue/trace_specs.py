@@ -10,9 +10,9 @@ import re
 import sys
 from dataclasses import fields
 from functools import cache
-from importlib import resources
 from typing import Any
 
+from stillruns.catalogue import shipped
 from stillruns.errors import CatalogueError
 from stillruns.model.trace import Bridges, ExpectedStage, TraceSpec, Variant
 
@@ -49,19 +49,18 @@ def bridges() -> Bridges:
 def specs() -> dict[str, TraceSpec]:
     """Option (and each alias) -> its spec."""
     found: dict[str, TraceSpec] = {}
-    folder = resources.files("stillruns.catalogue") / "data"
-    for entry in sorted(folder.iterdir(), key=lambda e: e.name):
-        if re.fullmatch(r"trace_(?!bridges)\w+\.toml", entry.name):
-            spec = _spec(entry.name, _parse(entry.name))
+    for file in shipped.names("trace_"):
+        if re.fullmatch(r"trace_(?!bridges)\w+\.toml", file):
+            spec = _spec(file, _parse(file))
             for name in (spec.option, *spec.aliases):
                 if name in found:
-                    raise CatalogueError(f"{entry.name}: {name} has a spec already ({found[name].option}).")
+                    raise CatalogueError(f"{file}: {name} has a spec already ({found[name].option}).")
                 found[name] = spec
     return found
 
 
 def _parse(file: str) -> dict[str, Any]:
-    text = (resources.files("stillruns.catalogue") / "data" / file).read_text("utf-8")
+    text = shipped.text(file)
     try:
         return dict(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
