@@ -7,6 +7,7 @@ given.
 import os
 import signal
 import socket
+import struct
 import sys
 import time
 
@@ -37,6 +38,23 @@ def daemon(clear: bool) -> None:
     os.wait()  # it is there before we go on: nobody can see us ready, or dead, without it
 
 
+def request(peer: socket.socket) -> bytes:
+    """A whole request, body and all: a process that ends with bytes unread is heard of as a reset."""
+    data, wanted = b"", None
+    while wanted is None or len(data) < wanted:
+        piece = peer.recv(65536)
+        if not piece:
+            break
+        data += piece
+        head, end, _ = data.partition(b"\r\n\r\n")
+        if end:
+            lengths = [
+                line.split(b":")[1] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
+            ]
+            wanted = len(head) + len(end) + int(lengths[0] if lengths else 0)
+    return data
+
+
 def send(peer: socket.socket, body: bytes) -> None:
     peer.sendall(b"%x\r\n%s\r\n" % (len(body), body))
 
@@ -54,6 +72,8 @@ def answer(peer: socket.socket, manners: set[str]) -> None:
         return
     if "unframed" in manners:  # the end of the connection is the end of the answer: a kill looks clean
         peer.sendall(head + b"Connection: close\r\n\r\n" + TOKEN * 2)
+        if "reset" in manners:  # as where bytes were left unread
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         if "killed" in manners:
             os.kill(os.getpid(), signal.SIGKILL)
         peer.sendall(FINAL)
@@ -124,12 +144,7 @@ def main() -> None:
     while True:
         peer, _ = listener.accept()
         while True:
-            data = b""
-            while b"\r\n\r\n" not in data:
-                piece = peer.recv(65536)
-                if not piece:
-                    break
-                data += piece
+            data = request(peer)
             if not data:
                 break
             if data.startswith(b"GET") and rude:

@@ -92,6 +92,8 @@ def test_killed_in_an_unframed_stream(plan: Plans, tmp_path: Path, shelf: Shelf)
     assert record.end is not None and record.exchange is not None
     assert record.end.signal == "SIGKILL" and record.end.stopped_by_us is None
     assert record.exchange.error == "the stream ended after 2 tokens without its final event"
+    reset = run(plan("unframed", "reset", "killed"), tmp_path / "reset", shelf)
+    assert reset.exchange is not None and reset.exchange.error == "the connection was reset after 2 tokens"
     good = run(replace(plan("unframed")), tmp_path / "again", shelf)
     assert good.exchange is not None and good.exchange.error == ""
 

@@ -21,11 +21,15 @@ from urllib.parse import urlsplit
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
+from stillruns.act.broken import plain, timed_out
 from stillruns.act.events import EventReader, plain_error
 from stillruns.errors import UsageError
 
 LONGEST_BODY = 64 << 20
 """Bytes of an answer that are kept; a server that sends more is cut off."""
+
+SMALL = 1 << 20
+"""Bytes of a small answer that are kept."""
 
 _FAILURES = (urllib3.exceptions.HTTPError, OSError, ValueError)
 """What a broken, hung or lying peer makes urllib3 and http.client raise."""
@@ -49,12 +53,14 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A small answer, its body cut at 1 MiB. `status` None when none came; `error` then says why."""
+    """A small answer, its body cut at SMALL bytes. `status` None when none came; `error` then says why, `timed_out`
+    whether it was for lack of time."""
 
     status: int | None
     headers: dict[str, str]
     body: bytes
     error: str = ""
+    timed_out: bool = False
 
 
 class _Wires:
@@ -138,10 +144,13 @@ class Peer:
                 decode_content=False,
             )
             with contextlib.closing(answer):
-                return Reply(answer.status, dict(answer.headers), answer.read(1 << 20))
+                reply = Reply(answer.status, dict(answer.headers), answer.read(SMALL))
+                if len(reply.body) < SMALL:
+                    answer.read(1)  # raises when the answer is shorter than it said it would be
+                return reply
         except _FAILURES as error:
             self._renew()
-            return Reply(None, {}, b"", f"{type(error).__name__}: {error}"[:300])
+            return Reply(None, {}, b"", plain(error), timed_out(error))
 
     def listening(self) -> bool:
         """Whether a TCP connection is accepted: far cheaper than a request while nobody listens."""
@@ -275,10 +284,8 @@ class _Exchange:
     def failed(self, error: Exception) -> None:
         """The connection broke: one line for the record."""
         self.broken = True
-        cause = " ".join(str(getattr(error, "reason", None) or error).split())[:300]
-        kind = type(error).__name__
-        where = f"after {self.reader.tokens} tokens" if self.status is not None else "before an answer"
-        self.error = f"{kind} {where}: {cause}"
+        where = f" after {self.reader.tokens} tokens" if self.status is not None else ""
+        self.error = f"{plain(error)}{where}"
 
     def told(self) -> Told:
         """What was seen, finished."""

@@ -177,7 +177,7 @@ def _asked(peer: Peer, method: str, path: str, timeout: float, body: dict[str, o
         signal=None,
         stdout=reply.body,
         stderr=(reply.error or server).encode("utf-8", "replace"),
-        timed_out="Timeout" in reply.error,
+        timed_out=reply.timed_out,
         seconds=time.monotonic() - began,
     )
 
