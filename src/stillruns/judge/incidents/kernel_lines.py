@@ -30,6 +30,8 @@ SEVERE = (
     KernelEventKind.GPU_RESET,
     KernelEventKind.FENCE_TIMEOUT,
     KernelEventKind.GPU_HANG,
+    KernelEventKind.QUEUE_HANG,
+    KernelEventKind.OOPS,
     KernelEventKind.RAS,
     KernelEventKind.XID,
 )
