@@ -12,6 +12,7 @@ import natural_crashes
 import pytest
 from dying_server import Life, live, marked
 
+from judge_samples import died, exchange, record
 from stillruns.act.models import synthetic
 from stillruns.act.shim import faults
 from stillruns.act.shim.faults import FAULTS, Fault
@@ -137,6 +138,17 @@ def test_counts_arrivals(server: Path, shim: Path, model: Path, tmp_path: Path) 
     assert nan_from(5, seen) and "n=5 " in seen.fault_log
     dead = live(server, model, tmp_path, faults.environment("decode:segv:5", shim), stream=True)
     assert (dead.end, dead.streamed <= 5) == ("SIGSEGV", True) and "kind=segv" in dead.fault_log
+
+
+def test_visible_phase() -> None:
+    """Only a server that died by itself, without a token sent, may have died in decode and look like the prompt."""
+    segv, prompt, hang = (next(f for f in FAULTS if f.id == i) for i in ("decode:segv", "prompt:segv", "decode:hang"))
+    nothing, some = exchange(tokens_seen=0, error="the connection was reset"), exchange(tokens_seen=1)
+    assert segv.visible_phase(record(end=died("SIGSEGV"), exchange=nothing)) is Phase.PROMPT
+    assert segv.visible_phase(record(end=died("SIGSEGV"), exchange=some)) is Phase.DECODE
+    assert prompt.visible_phase(record(end=died("SIGSEGV"), exchange=some)) is Phase.PROMPT
+    stopped = record(end=died("SIGKILL", stopped_by_us="SIGKILL"), exchange=nothing)
+    assert hang.visible_phase(stopped) is Phase.DECODE
 
 
 @pytest.mark.parametrize("arch", ["qwen3", "qwen35"])
