@@ -192,3 +192,41 @@ def test_whose_error_it_is(lines: str, backend: Backend) -> None:
     """PyTorch for ROCm says HIP where PyTorch for CUDA says CUDA; buffers have their backend's name."""
     (found,) = pasted(f"{lines}\n").incidents
     assert found.backend is backend
+
+
+@pytest.mark.parametrize(
+    ("line", "outcome"),
+    [
+        (
+            "ERROR 08-08 10:37:45 [engine.py:4] CUDA error: no kernel image is available for execution on the device",
+            OutcomeKind.ERROR,
+        ),
+        (
+            "CUDA Error: no kernel image is available for execution on the device /src/ln_fwd.cuh 236",
+            OutcomeKind.ERROR,
+        ),
+        (
+            "[TensorRT-LLM][ERROR] CUDA runtime error in cub::f(a, b): no kernel image is available for execution on "
+            "the device (/src/a.cu:3)",
+            OutcomeKind.ERROR,
+        ),
+        ("torch.AcceleratorError: CUDA error: an illegal memory access was encountered", OutcomeKind.ERROR),
+        ("RuntimeError: HIP error: out of memory", OutcomeKind.OOM),
+        ("CUDA error: no kernel image is available for execution on the device", OutcomeKind.ABORT),
+    ],
+)
+def test_exceptions_and_aborts(line: str, outcome: OutcomeKind) -> None:
+    """Python's programs raise, and their loggers print the text alone; ggml's own line, which is the same, aborts."""
+    (found,) = pasted(f"{line}\n").incidents
+    assert found.outcome is outcome
+
+
+def test_deaths_of_several_days() -> None:
+    """A searched log of the kernel: each death is one, and one that stands in two files is the same."""
+    deaths = [
+        f"Mar  {day} 09:36:48 box kernel: koboldcpp[{pid}]: segfault at 215003fcc ip 00007f78774f9c97 sp "
+        "00007f69217f67f0 error 4 in libcuda.so.570.86.15[7f78771cf000+cf9000]\n"
+        for day, pid in ((7, 300), (5, 100), (6, 200), (7, 300))
+    ]
+    found = pasted("".join(deaths)).incidents
+    assert [(one.outcome, one.backend) for one in found] == [(OutcomeKind.CRASH, Backend.CUDA)] * 3

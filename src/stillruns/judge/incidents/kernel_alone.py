@@ -27,6 +27,11 @@ def kernel_backend(on: Backend, kernel: tuple[KernelEvent, ...]) -> Backend:
             ("libggml-hip", Backend.ROCM),
             ("libggml-cuda", Backend.CUDA),
             ("libggml-sycl", Backend.SYCL),
+            ("libcuda.so", Backend.CUDA),
+            ("libamdhip64.so", Backend.ROCM),
+            ("libhsa-runtime64.so", Backend.ROCM),
+            ("librocblas.so", Backend.ROCM),
+            ("libvulkan_", Backend.VULKAN),
         ):
             if event.module.startswith(start):
                 return found
