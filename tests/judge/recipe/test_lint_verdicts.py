@@ -101,10 +101,18 @@ CASES = [
     ("HSA_OVERRIDE_GFX_VERSION=9.0.10 ollama serve", "HSA_OVERRIDE_GFX_VERSION", "read", "ok", ""),
     ("RADV_DEBUG=novm,zerovram llama-server", "RADV_DEBUG", "read", "other meaning", ""),
     ("RADV_DEBUG=nocache,zerovram llama-server", "RADV_DEBUG", "read", "ok", ""),
-    ("OLLAMA_LLM_LIBRARY=rocm ollama serve", "OLLAMA_LLM_LIBRARY", "read", "not accepted", ""),
-    ("OLLAMA_LLM_LIBRARY=rocm_v7_2 ollama serve", "OLLAMA_LLM_LIBRARY", "read", "ok", ""),
-    ("docker run -e OLLAMA_LLM_LIBRARY=rocm ollama/ollama:rocm", "OLLAMA_LLM_LIBRARY", "read", "not accepted", ""),
-    ("docker run -e OLLAMA_LLM_LIBRARY=rocm ollama/ollama:0.20.1", "OLLAMA_LLM_LIBRARY", "read", None, ""),
+    ("OLLAMA_LLM_LIBRARY=cuda ollama serve", "OLLAMA_LLM_LIBRARY", "read", "not accepted", ""),
+    ("OLLAMA_LLM_LIBRARY= ollama serve", "OLLAMA_LLM_LIBRARY", "read", None, ""),
+    ("docker run -e OLLAMA_LLM_LIBRARY=rocm ollama/ollama:rocm", "OLLAMA_LLM_LIBRARY", "read", None, ""),
+    ("docker run -e OLLAMA_LLM_LIBRARY=rocm ollama/ollama:0.20.1-rocm", "OLLAMA_LLM_LIBRARY", "read", "ok", ""),
+    ("docker run -e OLLAMA_LLM_LIBRARY=rocm ollama/ollama:0.32.1-rocm", "OLLAMA_LLM_LIBRARY", "read", "not accepted",
+     ""),
+    ("docker run -e OLLAMA_LLM_LIBRARY=rocm ollama/ollama:0.30.0-rc17", "OLLAMA_LLM_LIBRARY", "read", None, ""),
+    ("docker run -e OLLAMA_VULKAN=1 ollama/ollama:0.5.7", "OLLAMA_VULKAN", "not found", "no effect", ""),
+    ("docker run -e OLLAMA_INTEL_GPU=1 ollama/ollama:0.5.7", "OLLAMA_INTEL_GPU", "read", "ok", ""),
+    ("docker run -e OLLAMA_INTEL_GPU=1 ollama/ollama:0.13.0", "OLLAMA_INTEL_GPU", "removed", "no effect", ""),
+    ("docker run -e OLLAMA_MULTIUSER_CACHE=1 ollama/ollama:0.5.7", "OLLAMA_MULTIUSER_CACHE", "read", None, ""),
+    ("docker run -e OLLAMA_MULTIUSER_CACHE=1 ollama/ollama", "OLLAMA_MULTIUSER_CACHE", "removed", "no effect", ""),
     ("docker run -e OLLAMA_LLM_LIBRARY=rocm me/mine", "OLLAMA_LLM_LIBRARY", "read", None, ""),
     ("docker run -e OLLAMA_VULKAN=1 me/mine", "OLLAMA_VULKAN", "read", "ok", ""),
     ("OLLAMA_KEEP_ALIVE=-1 ollama serve", "OLLAMA_KEEP_ALIVE", "read", "ok", ""),
@@ -208,12 +216,40 @@ def test_variables_of_the_shell_are_not_judged() -> None:
     assert "FOO, LD_LIBRARY_PATH, PATH" in result.notes[-1]
 
 
+RELEASES = [
+    ("0.20.1", "rocm", "ok"),
+    ("0.30.0", "rocm", "not accepted"),
+    ("0.33.0", "rocm_v7_2", "ok"),
+    ("0.24.0", "rocm_v7_2", "not accepted"),
+    ("0.5.7", "rocm", "not accepted"),
+    ("0.5.7", "rocm_avx", "ok"),
+    ("0.1.32", "rocm_v60102", "ok"),
+    ("0.9.6", "cuda_v11", "not accepted"),
+    ("0.12.6", "vulkan", "ok"),
+    ("0.12.3", "vulkan", "not accepted"),
+    ("0.12.3", "cpu", "not accepted"),
+    ("0.31.0", "cpu", "ok"),
+    ("0.31.0", "cuda", "not accepted"),
+]
+
+
 def test_words_of_an_installed_ollama_are_not_those_of_the_newest() -> None:
     """Which libraries a build of Ollama has is not known from the newest release's list."""
-    mine = Installed("ollama", "/opt/ollama", "on PATH", "0.20.1", (), (), (), {})
-    item = only("OLLAMA_LLM_LIBRARY=rocm ollama serve", "OLLAMA_LLM_LIBRARY", mine)
+    for version, name, verdict in RELEASES:
+        mine = Installed("ollama", "/opt/ollama", "on PATH", f"ollama version is {version}", (), (), (), {})
+        item = only(f"OLLAMA_LLM_LIBRARY={name} ollama serve", "OLLAMA_LLM_LIBRARY", mine)
+        assert pair(item) == ("read", verdict), (version, name, item.why)
+
+
+@pytest.mark.parametrize(
+    "name", ["rocm", "rocm_v6", "rocm_v7_2", "rocm_v60102", "cuda_v11", "cuda_v12", "vulkan", "cpu"]
+)
+def test_without_a_release_a_value_that_changed_is_unknown(name: str) -> None:
+    """It is neither right nor wrong where no release is known, and it is said for which it holds."""
+    item = only(f"OLLAMA_LLM_LIBRARY={name} ollama serve", "OLLAMA_LLM_LIBRARY")
     assert pair(item) == ("read", None)
-    assert "newest release" in item.why
+    assert "which release of Ollama runs is not known" in item.why and f"`{name}` is taken " in item.why
+    assert "up to v0.12.3 what is not taken is passed over" in item.why
 
 
 @pytest.mark.parametrize(

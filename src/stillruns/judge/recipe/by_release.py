@@ -1,0 +1,81 @@
+"""Values that Ollama's releases take differently: which release runs decides, and without one nothing does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from stillruns.judge.recipe import values
+from stillruns.judge.recipe.reach import View
+from stillruns.model.lint import ValueReading
+from stillruns.model.option_row import EnvValue
+from stillruns.model.recipe import Scope
+from stillruns.model.version import between, older
+
+_VERSION = re.compile(r"(?<![\w.])v?(\d+\.\d+\.\d+)(?![\w.]|-rc)")
+_IMAGE = re.compile(r"(?:docker\.io/)?ollama/ollama:v?(\d+\.\d+\.\d+)(?:-rocm)?(?:@sha256:[0-9a-f]+)?\Z")
+"""No candidates (`0.30.0-rc17`): which of them changed what was not read."""
+
+
+def release(view: View) -> str:
+    """The release of Ollama that reads the variable: what the installed program says, or the tag of its own image;
+    empty where nothing tells. A tag that moves (`latest`, `rocm`) tells nothing: it was pulled on some day."""
+    command = view.case.command
+    if view.case.item.scope is Scope.CONTAINER and command is not None:
+        tagged = _IMAGE.match(command.written.text)
+        if tagged:
+            return tagged[1]
+    for engine in view.engines:
+        said = _VERSION.search(engine.version) if engine.program == "ollama" else None
+        if said:
+            return said[1]
+    return ""
+
+
+def not_yet(view: View, since: str) -> bool:
+    """Whether the release that runs is known, and older than the first that reads the variable."""
+    return older(release(view), since) is True
+
+
+def still(view: View, since: str, until: str) -> bool:
+    """Whether the release that runs is known, and one of those that read the variable."""
+    return between(release(view), since, until) is True
+
+
+def value(view: View) -> values.Answer | None:
+    """The verdict on a value that the catalogue knows by release; None for a variable whose values it does not."""
+    rows = [row for row in view.ground.options.env_values if row.name == view.name]
+    given = view.case.item.value
+    if not rows or given is None:
+        return None
+    if not given:
+        return None, "an empty value counts as unset"
+    takes = [row for row in rows if row.value != "*" and fnmatchcase(given, row.value)]
+    others = [row for row in rows if row.value == "*"]
+    now = release(view)
+    if now:
+        mine = next((row for row in takes if between(now, row.since, row.until)), None)
+        if mine is not None:
+            return ValueReading.OK, mine.effect
+        why = f"Ollama {now} has nothing called `{given}`: it {_fate(others, now)}"
+        return ValueReading.NOT_ACCEPTED, f"{why}; it was taken {_times(takes)}" if takes else why
+    fates = "; ".join(f"{_when(row)} what is not taken {row.effect}" for row in others)
+    if not takes:
+        return ValueReading.NOT_ACCEPTED, f"no release that was read has anything called `{given}`: {fates}"
+    return None, f"which release of Ollama runs is not known, and `{given}` is taken {_times(takes)} only; {fates}"
+
+
+def _fate(others: Sequence[EnvValue], now: str) -> str:
+    return next((row.effect for row in others if between(now, row.since, row.until)), "is not taken")
+
+
+def _times(rows: Sequence[EnvValue]) -> str:
+    """`up to v0.5.7 (why) and from v0.12.4 on`."""
+    return " and ".join(_when(row) + (f" ({row.effect})" if row.effect else "") for row in rows)
+
+
+def _when(row: EnvValue) -> str:
+    if not row.since:
+        return f"up to {row.until}"
+    return f"from {row.since} to {row.until}" if row.until else f"from {row.since} on"
