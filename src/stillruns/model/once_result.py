@@ -21,8 +21,8 @@ class OnceResult:
     Told beside the verdict, in no digest of it: `started` is the command line of the llama.cpp program that a wrapper
     started, `used` the devices that its log says were in use, `system` the host in one line, `environment` the
     variables that the stack reads, `answer` what came back to our own request. `mixed` says how many llama.cpp
-    programs wrote into one log (0 where that is no question): none of them is judged then, only how the command
-    itself ended; `programs` are the command lines of those that were seen to run."""
+    programs ran at least where that is more than one, else it is 0: none of them is judged then, only how the command
+    itself ended; `programs` are the command lines of those that were seen."""
 
     run: str
     trial: str

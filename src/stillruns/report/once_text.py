@@ -22,7 +22,7 @@ LINES = 60
 EXCERPTS = 24
 WIDTH = 240
 PROGRAMS = 6
-"""Command lines of programs that wrote into one log."""
+"""Command lines of programs where several ran."""
 COMMAND = 6
 """Lines of a command."""
 CAUSE = 100
@@ -65,7 +65,9 @@ def headline(result: OnceResult) -> str:
         elif result.stopped_by_us:
             ended = f"ran until it was stopped by {_stopper(result)}"
     if result.mixed:
-        return pasteable.text(f"{name}: {ended}; {result.mixed} llama.cpp programs in one log, none of them judged")
+        return pasteable.text(
+            f"{name}: {ended}; at least {result.mixed} llama.cpp programs ran, none of them is judged"
+        )
     layers = result.applied.factors.get("gpu_layers")
     placed = f"; layers asked {layers.asked}, {_got(layers)}" if layers else ""
     return pasteable.text(f"{name}: {ended}{placed}{_where(result)}")
@@ -100,7 +102,7 @@ def _facts(result: OnceResult) -> list[str]:
 
 def _program(result: OnceResult) -> str:
     if result.mixed:
-        return f"{result.mixed} of llama.cpp's, whose lines stand in one log"
+        return f"at least {result.mixed} of llama.cpp's, with one log"
     if not result.program:
         return (
             "no llama.cpp one" if not (result.version or result.devices) else f"llama.cpp {result.version}".rstrip()

@@ -225,11 +225,13 @@ RELEASES = [
     ("0.5.7", "rocm_avx", "ok"),
     ("0.1.32", "rocm_v60102", "ok"),
     ("0.9.6", "cuda_v11", "not accepted"),
-    ("0.12.6", "vulkan", "ok"),
+    ("0.12.11", "vulkan", "ok"),
+    ("0.20.1", "cuda_v11", "not accepted"),
     ("0.12.3", "vulkan", "not accepted"),
     ("0.12.3", "cpu", "not accepted"),
     ("0.31.0", "cpu", "ok"),
     ("0.31.0", "cuda", "not accepted"),
+    ("0.0.0", "rocm", None),
 ]
 
 

@@ -17,6 +17,9 @@ _VERSION = re.compile(r"(?<![\w.])v?(\d+\.\d+\.\d+)(?![\w.]|-rc)")
 _IMAGE = re.compile(r"(?:docker\.io/)?ollama/ollama:v?(\d+\.\d+\.\d+)(?:-rocm)?(?:@sha256:[0-9a-f]+)?\Z")
 """No candidates (`0.30.0-rc17`): which of them changed what was not read."""
 
+_OWN_BUILD = "0.0.0"
+"""What Ollama calls itself where nobody gave it a version (version/version.go)."""
+
 
 def release(view: View) -> str:
     """The release of Ollama that reads the variable: what the installed program says, or the tag of its own image;
@@ -28,7 +31,7 @@ def release(view: View) -> str:
             return tagged[1]
     for engine in view.engines:
         said = _VERSION.search(engine.version) if engine.program == "ollama" else None
-        if said:
+        if said and said[1] != _OWN_BUILD:
             return said[1]
     return ""
 

@@ -44,7 +44,7 @@ def judge(
     """The verdict on one supervised command; `answered` is an absence when no request was sent, `started` the
     programs of llama.cpp's that were seen to run, `tables` how many llama-bench printed.
 
-    Where several programs wrote into the one log, no line of it is one program's for certain: none is judged."""
+    Where several programs ran, no line of the one log is one program's for certain: none is judged."""
     known = facts if isinstance(facts, ServerFacts) else None
     programs = max(len(started), tables, known.builds if known else 0)
     if programs > 1:
@@ -86,7 +86,7 @@ def _mixed(
     programs: int,
 ) -> OnceResult:
     """How the command itself ended and what came to our own request, and nothing that rests on the log."""
-    why = f"{programs} llama.cpp programs wrote into one log, so that none of its lines is one program's for certain"
+    why = f"at least {programs} llama.cpp programs ran, and no line of the log is one program's for certain"
     alone = judge(command, record, Absence(AbsenceReason.UNPARSABLE, why), answered)
     telling = [t for t in facts.troubles if t.outcome is not OutcomeKind.OK] if facts else []
     refs = tuple(t.ref for t in telling)

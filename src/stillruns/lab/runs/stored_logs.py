@@ -155,7 +155,7 @@ def _with_ending(
     if kind is None:
         return servers
     server = servers[-1]
-    if len(servers) > 1:
+    if record.cell == "once" and [s.runtime for s in servers].count(Runtime.LLAMA_CPP) > 1:
         left = ended.kind.value if ended.exit_status is None else f"exit status {ended.exit_status}"
         status = ended.signal or left
         whose = "is that of the command which started these servers, and of none of them for certain"
