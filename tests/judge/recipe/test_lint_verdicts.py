@@ -149,6 +149,35 @@ def test_by_the_catalogue(recipe: str, name: str, verdict: str, value: str | Non
     assert all(cited.place and cited.kind for cited in item.evidence)
 
 
+OLD_IMAGE = "docker run ghcr.io/ggml-org/llama.cpp:server-cuda12-b5000 -m x.gguf "
+
+
+@pytest.mark.parametrize(
+    ("recipe", "name", "verdict", "value"),
+    [
+        (OLD_IMAGE + "--no-mmap", "--no-mmap", "read", None),
+        (OLD_IMAGE + "-fa -ngl 99", "-fa", "read", None),
+        (OLD_IMAGE + "-ngl 99", "-ngl", "read", "ok"),
+        (OLD_IMAGE + "--load-mode none", "--load-mode", "not found", "no effect"),
+        (OLD_IMAGE.replace("b5000", "b10900") + "--no-mmap", "--no-mmap", "removed", None),
+        (OLD_IMAGE.replace("b5000", "b11434") + "-fa -ngl 99", "-fa", "read", "not accepted"),
+    ],
+)
+def test_the_build_that_an_image_names(recipe: str, name: str, verdict: str, value: str | None) -> None:
+    """The newest options are no verdict on the older build in an image's tag; what is known of its range is."""
+    item = only(recipe, name)
+    assert pair(item) == (verdict, value), item.why
+    if item.good:
+        assert judged(recipe).corrected is None
+
+
+def test_a_flag_of_which_an_older_image_may_know_is_not_judged() -> None:
+    """The newest release has no such flag, and what the older one had was not read."""
+    result = judged(OLD_IMAGE + "--draft-max 8\n")
+    assert "--draft-max" not in [item.name for item in result.items]
+    assert any("--draft-max" in note for note in result.notes)
+
+
 HIP = engine(strings=("GGML_CUDA_P2P",), libraries=("libggml-hip.so", "libamdhip64.so.6", "libhsa-runtime64.so.1"))
 VULKAN = engine(strings=("GGML_VK_VISIBLE_DEVICES",), libraries=("libggml-vulkan.so", "libllama-common.so.0"))
 
