@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from stillruns.cli.options import common
-from stillruns.cli.output import emit_json, emit_text
+from stillruns.cli.output import emit_json, emit_text, page
 from stillruns.cli.progress import progress
 from stillruns.cli.run_job import exit_code, tell_undecided
 from stillruns.lab import demo, running
@@ -28,6 +28,6 @@ def command(trials: int, as_json: bool, store_dir: Path | None) -> None:
     with progress() as shown:
         spec = demo.spec(store, shown, trials=trials)
         result = running.run(preparing.prepare(spec, store, shown), store, shown, new=True)
-    emit_json(run_json.document(result)) if as_json else emit_text(run_text.text(result))
+    emit_json(run_json.document(result)) if as_json else emit_text(run_text.text(result, page=page()))
     tell_undecided(result)
     click.get_current_context().exit(exit_code(result, set()))

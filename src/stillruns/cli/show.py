@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from stillruns.cli.options import common
-from stillruns.cli.output import emit_json, emit_text
+from stillruns.cli.output import emit_json, emit_text, page
 from stillruns.errors import UsageError
 from stillruns.lab import showing
 from stillruns.report import trial_json, trial_text
@@ -35,4 +35,4 @@ def command(trial: str, whole_log: bool, as_json: bool, store_dir: Path | None) 
     elif as_json:
         emit_json(trial_json.document(shown.record, shown.verdict, shown.excerpts, shown.paths))
     else:
-        emit_text(trial_text.text(shown.record, shown.verdict, shown.excerpts, shown.paths))
+        emit_text(trial_text.text(shown.record, shown.verdict, shown.excerpts, shown.paths, page()))

@@ -22,6 +22,7 @@ from stillruns.judge.incidents import incident
 from stillruns.judge.incidents.incident import Knowledge
 from stillruns.model.autopsy import Autopsy, Source
 from stillruns.model.backend import Runtime
+from stillruns.model.hint import hint
 from stillruns.model.kernel_log import KernelEvent
 from stillruns.model.server_log import Ending, Note, ServerLog
 from stillruns.normalise.crash import signs
@@ -97,7 +98,7 @@ def _passed(path: str, documents: list[str]) -> str:
     """What a folder holds besides logs."""
     text = f"{len(documents)} JSON documents in {path} are no logs and were passed over"
     if any(name.rsplit("/", 1)[-1] == worklog.RESULT for name in documents):
-        text += f"; `stillruns import {path}` joins the requests of its {worklog.RESULT} with the journal"
+        text += f"; `{hint('import', path)}` joins the requests of its {worklog.RESULT} with the journal"
     return text
 
 

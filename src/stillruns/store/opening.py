@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from stillruns.errors import StoreError
+from stillruns.model.hint import hint
 from stillruns.store.disk import doing, make_folder
 from stillruns.store.migrations import FILE, VERSION, check, migrate, read_version, write_version
 from stillruns.store.store import Store
@@ -42,7 +43,7 @@ def open_store(path: Path | None, *, create: bool = True) -> Store:
     if version is None:
         if not create:
             raise StoreError(
-                f"there is no store at {path}; name one with --store DIR, or make one with `stillruns run`."
+                f"there is no store at {path}; name one with --store DIR, or make one with `{hint('demo')}`."
             )
         _create(path)
         version = VERSION
