@@ -43,12 +43,10 @@ def quoted(words: Iterable[str]) -> str:
 def _quoted(word: str) -> str:
     if word.isprintable():
         return shlex.quote(word)
-    inner = "".join(
-        f"\\{c}" if c in "\\'" else c if c.isprintable() else "".join(f"\\x{b:02x}" for b in _bytes(c)) for c in word
-    )
+    inner = "".join(c if c.isprintable() and c not in "\\'" else _hexadecimal(c) for c in word)
     return f"$'{inner}'"
 
 
-def _bytes(character: str) -> bytes:
-    """Also of a byte that is no UTF-8, which Python holds as a lone surrogate."""
-    return character.encode("utf-8", "surrogateescape")
+def _hexadecimal(character: str) -> str:
+    """Byte by byte; also of one that is no UTF-8, which Python holds as a lone surrogate."""
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))

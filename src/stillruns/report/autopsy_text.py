@@ -98,7 +98,8 @@ def _incident(number: int, incident: Incident, page: Page) -> str:
         ("signature", incident.signature or "-"),
     ]
     head = f"Incident {number}: {outcome}" + (f" ({incident.signal})" if incident.signal else "")
-    lines = [f"{head}, confidence {incident.confidence.value}" + (f", {incident.time}" if incident.time else "")]
+    time = f", {incident.time}" if incident.time else ""
+    lines = page.line(f"{head}, confidence {incident.confidence.value}{time}")
     lines.append(_wrap(page, f"  {incident.explanation}", 2))
     if incident.next_step:
         lines.append(_wrap(page, f"  Next: {incident.next_step}", 4))

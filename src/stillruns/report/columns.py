@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stillruns.model.hint import CALLER
+
 WIDTH = 110
 """Characters of a line where nobody says how wide the page is."""
 NARROWEST = 40
 """A page that is narrower is written as if it had so many."""
+_COMMAND = re.compile(r"`[^`]+`")
+_JOINED = "\ue000"
+"""Stands for a space at which no line may end; a character that no text has (it is for private use)."""
 LEAST = 24
 """Columns in which a last entry of some words can still be read."""
 BELOW = " " * 4
@@ -90,12 +96,16 @@ def cut(text: str, most: int) -> str:
 
 def wrapped(text: str, first: str = "", later: str | None = None, width: int = WIDTH) -> list[str]:
     """Lines of at most `width` characters, the first after `first`, the others after `later` (two spaces more than
-    `first` where it is not given); no word is broken, so that names and commands can be copied."""
+    `first` where it is not given); no word is broken, and no command of ours between backticks, so that names and
+    commands can be copied."""
+    whole = (
+        _COMMAND.sub(lambda found: found[0].replace(" ", _JOINED), text) if f"`{CALLER.program} " in text else text
+    )
     lines = textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=first + "  " if later is None else later,
+        whole, width, initial_indent=first, subsequent_indent=first + "  " if later is None else later,
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
-    return [visible(line) for line in lines]
+    return [visible(line.replace(_JOINED, " ")) for line in lines]
 
 
 def columns(rows: Sequence[Sequence[str]], gap: int = 2) -> list[str]:

@@ -24,8 +24,8 @@ def text(result: Import, page: Page = PLAIN) -> str:
         "",
         f"{new} runs imported, {len(taken) - new} were there already; "
         f"{sum(r.requests for r in taken)} requests in all",
-        f"see: {hint('report', result.study)}",
     ]
+    lines += [f"see: {hint('report', result.study)}"] if taken else []
     return "\n".join(lines) + "\n"
 
 

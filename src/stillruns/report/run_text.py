@@ -19,7 +19,7 @@ HEADINGS = ("backend", "layers", "applied", "pass", "failure rate (95 %)", "tok/
 
 def text(result: RunResult, *, trials: bool = False, page: Page = PLAIN) -> str:
     """The table of one run, its warnings, and (with `trials`) one line a trial."""
-    lines = [f"run {result.run}  {visible(result.name)}"]
+    lines = page.line(f"run {result.run}  {result.name}")
     if result.question:
         lines += page.line(result.question)
     lines += ["", *table(result.cells, page)]

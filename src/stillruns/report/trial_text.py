@@ -77,7 +77,7 @@ def text(
 def _fault(record: TrialRecord) -> list[str]:
     """That its server was made to fail: a trial of a selftest says nothing about the machine."""
     phase, colon, kind = record.env.get("STILLRUNS_FAULT", "").partition(":")
-    return [f"fault    {visible(kind)}, injected by stillruns selftest in {visible(phase)}"] if colon else []
+    return [f"fault    {visible(kind)}, injected by the selftest in {visible(phase)}"] if colon else []
 
 
 def _served(seen: Served) -> list[str]:
