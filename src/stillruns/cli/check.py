@@ -37,7 +37,8 @@ def command(
 ) -> None:  # fmt: skip
     """Print the gate matrix: a row a layer, a column a path; then what stops each path, and advice.
 
-    Needs no root and no GPU. Exit code 0: at least one path is open; 1: none is.
+    Read it from its end: `why was my GPU skipped?` and `advice`. Needs no root and no GPU. Exit code 0: at least one
+    path is open; 1: none is.
     """
     if builds:
         _builds(target, as_json)

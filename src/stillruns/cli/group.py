@@ -30,7 +30,7 @@ VERBS: dict[str, str] = {
     "show": "One trial: asked, applied, how it ended, and the evidence for each.",
     "report": "The tables of runs, judged again from their evidence.",
     "claims": "What the trials say about each hypothesis.",
-    "import": "Take a foreign worklog over into the store.",
+    "import": "Take someone else's trials, or bare server logs, over into the store.",
     "workarounds": "What the ids in advice mean: what to change, how to undo it, its risk and source.",
     "trace": "Follow an option through source trees, stage by stage.",
     "lint": "Does anything read these flags and variables, and the values given?",
@@ -76,7 +76,11 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="stillruns", message="%(prog)s %(version)s")
 def stillruns() -> None:
     """Does this GPU still run this model? If not, which layer stops it, and what is the smallest change that
-    makes it run?"""
+    makes it run?
+
+    A server crashes: put `stillruns run --` before its command. The GPU is not used at all: `stillruns check`. You
+    have only a log: `stillruns autopsy FILE`. `stillruns VERB --help` tells what a verb takes.
+    """
 
 
 def _debugging() -> bool:

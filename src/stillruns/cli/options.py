@@ -14,9 +14,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _named(ctx: click.Context, option: click.Parameter, store: Path | None) -> Path | None:
-    """Commands that are printed from here on name the same store."""
+    """Commands that are printed until the verb is done name the same store."""
     CALLER.store = str(store) if store else ""
+    ctx.call_on_close(_forget)
     return store
+
+
+def _forget() -> None:
+    CALLER.store = ""
 
 
 def common(function: Function) -> Function:

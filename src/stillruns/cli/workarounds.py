@@ -19,7 +19,8 @@ from stillruns.report import workarounds_text
 def command(ids: tuple[str, ...], target: str, as_json: bool, store_dir: Path | None) -> None:
     """What to change, how to see that it took effect, how to undo it, its risk and its source.
 
-    Without an ID: the list of all.
+    Without an ID: the list of all. The smallest change comes first; where several are for the same obstacle, one of
+    them is enough.
     """
     del store_dir
     found = workarounds.find(ids, target)

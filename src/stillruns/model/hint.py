@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-NO_STORE = frozenset(("lint", "snapshot", "trace", "workarounds"))
-"""Verbs that read and write none."""
+NO_STORE = frozenset(("check", "lint", "snapshot", "trace", "workarounds"))
+"""Verbs that need none (`check` reads one where there is one)."""
 
 
 @dataclass(slots=True)

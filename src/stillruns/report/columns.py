@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 import unicodedata
 from collections.abc import Sequence
@@ -14,7 +13,6 @@ WIDTH = 110
 """Characters of a line where nobody says how wide the page is."""
 NARROWEST = 40
 """A page that is narrower is written as if it had so many."""
-_COMMAND = re.compile(r"`[^`]+`")
 _JOINED = "\ue000"
 """Stands for a space at which no line may end; a character that no text has (it is for private use)."""
 LEAST = 24

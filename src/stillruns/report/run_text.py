@@ -8,6 +8,7 @@ from stillruns.model.agreement import OutputVerdict
 from stillruns.model.cell import Cell, Speed
 from stillruns.model.divergence import Path
 from stillruns.model.hint import hint
+from stillruns.model.outcome import OutcomeKind
 from stillruns.model.rate import Rate
 from stillruns.model.run_result import RunResult
 from stillruns.model.wording import significant
@@ -40,9 +41,12 @@ def text(result: RunResult, *, trials: bool = False, page: Page = PLAIN) -> str:
 
 
 def evidence(result: RunResult) -> list[str]:
-    """The commands that show more: a failed trial sooner than one that passed. A line each, to be copied."""
+    """The commands that show more: a failed trial sooner than one that passed, and none that left nothing to show. A
+    line each, to be copied."""
     lines = [f"evidence of each trial: {hint('report', result.run, options=('--trials',))}"]
-    telling = [v for v in result.verdicts if not v.passed] or list(result.verdicts)
+    own = [v for v in result.verdicts if v.trial.startswith(result.run)]
+    ended = [v for v in own if v.outcome.kind is not OutcomeKind.INTERRUPTED]
+    telling = [v for v in ended if not v.passed] or ended
     return [*lines, f"and of one: {hint('show', telling[-1].trial)}"] if telling else lines
 
 
