@@ -14,9 +14,11 @@ from stillruns.model.server_log import Note
 def opener(store_dir: Path | None) -> Opener:
     """Opens runs and trials of the store at `store_dir` (None: the default place), and stores that a path names."""
 
+    found = stored_logs.opener(store_dir)
+
     def opened(path: str) -> tuple[Sequence[TrialLog], list[Note]]:
         if not stored_logs.is_id(path):
             CALLER.store = path  # what is printed about it is about this one
-        return stored_logs.inputs(path, store_dir)
+        return found(path)
 
     return opened

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 import unicodedata
 from collections.abc import Sequence
@@ -96,11 +97,11 @@ def wrapped(text: str, first: str = "", later: str | None = None, width: int = W
     """Lines of at most `width` characters, the first after `first`, the others after `later` (two spaces more than
     `first` where it is not given); no word is broken, and no command of ours between backticks, so that names and
     commands can be copied."""
-    whole = (
-        _COMMAND.sub(lambda found: found[0].replace(" ", _JOINED), text) if f"`{CALLER.program} " in text else text
-    )
+    start = f"`{CALLER.program} "
+    if start in text:
+        text = re.sub(f"{re.escape(start)}[^`]*`", lambda found: found[0].replace(" ", _JOINED), text)
     lines = textwrap.wrap(
-        whole, width, initial_indent=first, subsequent_indent=first + "  " if later is None else later,
+        text, width, initial_indent=first, subsequent_indent=first + "  " if later is None else later,
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
     return [visible(line.replace(_JOINED, " ")) for line in lines]

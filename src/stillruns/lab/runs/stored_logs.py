@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,6 +71,11 @@ class StoredLog:
         if self.record is None or self.ended is None:
             return servers
         return _with_ending(servers, self.record, self.ended, last, ref, id)
+
+
+def opener(store_dir: Path | None) -> Callable[[str], tuple[list[StoredLog], list[Note]]]:
+    """Opens what a path names: a store's folder itself, a run or a trial in the store at `store_dir`."""
+    return lambda path: inputs(path, store_dir)
 
 
 def is_id(path: str) -> bool:
