@@ -64,6 +64,7 @@ class State:
     source: str
     lines: int = 0
     version: str | None = None
+    builds: int = 0
     verbosity: int | None = None
     stamped: bool = False
     informs: bool = False
@@ -186,6 +187,7 @@ class State:
 
 
 def _build(state: State, event: Event) -> None:
+    state.builds += 1
     if state.version is None:
         state.version = f"{event.fields['build']} ({event.fields['commit']})"
 
