@@ -26,8 +26,8 @@ from stillruns.store.store import Store
 def command(
     runs: tuple[str, ...], as_text: bool, trials: bool, list_runs: bool, as_json: bool, store_dir: Path | None
 ) -> None:
-    """Print the table of each RUN: an id, a unique beginning of one, or the name of an imported study or
-    of one of its run folders (the newest when none is given)."""
+    """Print the table of each RUN: an id, a unique beginning of one, or the name of an imported study or of one of
+    its run folders. Without a RUN: the newest study or experiment; `--list` names all runs, selftests among them."""
     store = open_store(store_dir, create=False)
     known = store.runs()
     if list_runs and as_json:
