@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -15,6 +16,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup; the same
+
+# readline, which pytest loads, puts the size of its terminal into the environment behind Python's back, and children
+# would write for that width.
+os.environ.pop("COLUMNS", None)
+os.unsetenv("COLUMNS")
 
 # Hypothesis fails an example that takes 200 ms of wall time, and a test whose data are made slowly: on a busy machine
 # that is any. What must be quick has a test of its own.
