@@ -97,16 +97,16 @@ def _boschloo_less(failed_a: int, n_a: int, failed_b: int, n_b: int) -> float:
     limit = table[failed_a][failed_b] * (1 + 1e-13)
     region = [(x, sum(1 for p in table[x] if p <= limit)) for x in range(n_a + 1)]
     # a row's p falls as b fails more: the region of a row is its last `count` tables
-    ways = [
-        (x, y, math.log(math.comb(n_a, x)) + math.log(math.comb(n_b, y)))
-        for x, count in region
-        for y in range(n_b + 1 - count, n_b + 1)
-    ]
     trials = n_a + n_b
+    counted = [0] * (trials + 1)  # tables with equal totals are equally likely: how many ways there are to each total
+    for x, count in region:
+        for y in range(n_b + 1 - count, n_b + 1):
+            counted[x + y] += math.comb(n_a, x) * math.comb(n_b, y)
+    ways = [(failed, math.log(number)) for failed, number in enumerate(counted) if number]
 
     def probability(rate: float) -> float:
         log_fail, log_pass = math.log(rate), math.log1p(-rate)
-        return math.fsum(math.exp(w + (x + y) * log_fail + (trials - x - y) * log_pass) for x, y, w in ways)
+        return math.fsum(math.exp(w + failed * log_fail + (trials - failed) * log_pass) for failed, w in ways)
 
     grid = [(i + 0.5) / _GRID for i in range(_GRID)]
     heights = [probability(rate) for rate in grid]
