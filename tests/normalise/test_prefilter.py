@@ -130,7 +130,7 @@ def test_a_megabyte_of_short_lines_is_soon_read(unit: bytes) -> None:
     golden = (Path(__file__).parents[1] / "golden" / "autopsy" / "ollama-engine-vulkan-segv.raw").read_bytes()
     began = time.process_time()
     found = autopsy.perform(("-",), io.BytesIO(flood + golden))
-    assert time.process_time() - began < 3.0
+    assert time.process_time() - began < 15.0  # half a second here; a line after the other takes a minute
     assert found.sources[0].lines == flood.count(b"\n") + golden.count(b"\n")
     alone = autopsy.perform(("-",), io.BytesIO(golden)).incidents[-1].key_line
     last = found.incidents[-1].key_line
