@@ -177,8 +177,8 @@ print(run.trials, count, trials, opened, int(status.split("VmHWM:")[1].split()[0
 
 @pytest.mark.slow()
 def test_ten_thousand_trials(tmp_path: Path) -> None:
-    """10,000 trials of 6 KB: once indexed, opened in a fraction of what reading them takes, and listed with well below
-    100 MB."""
+    """10,000 trials of 6 KB: once indexed, opened in a fraction of the time that reading them takes, and listed with
+    well below 100 MB."""
     store = open_store(tmp_path / "s")
     bulk(store, "20261130T091500Z-00000000", 10_000)
     store.close()
