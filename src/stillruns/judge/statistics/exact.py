@@ -55,18 +55,25 @@ def within(strata: Sequence[tuple[int, int, int, int]]) -> float:
     ways, seen = {0: 1}, 0
     for failed_a, n_a, failed_b, n_b in strata:
         _check(failed_a, n_a, failed_b, n_b)
-        failed = failed_a + failed_b
         seen += failed_a
-        own = {
-            x: math.comb(n_a, x) * math.comb(n_b, failed - x)
-            for x in range(max(0, failed - n_b), min(n_a, failed) + 1)
-        }
+        own = _deals(n_a, n_b, failed_a + failed_b)
         summed: dict[int, int] = {}
         for total, before in ways.items():
-            for x, more in own.items():
+            for x, more in own:
                 summed[total + x] = summed.get(total + x, 0) + before * more
         ways = summed
     return sum(w for w in ways.values() if w <= ways[seen]) / sum(ways.values())
+
+
+def _deals(n_a: int, n_b: int, failed: int) -> list[tuple[int, int]]:
+    """(x, in how many ways x of the failures fall to a), each from the one before: the division leaves nothing."""
+    least, most = max(0, failed - n_b), min(n_a, failed)
+    number = math.comb(n_a, least) * math.comb(n_b, failed - least)
+    found = [(least, number)]
+    for x in range(least, most):
+        number = number * (n_a - x) * (failed - x) // ((x + 1) * (n_b - failed + x + 1))
+        found.append((x + 1, number))
+    return found
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
