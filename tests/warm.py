@@ -53,31 +53,40 @@ class Warm:
         """`stillruns WORDS` in a folder. Raises subprocess.TimeoutExpired once the call has been killed."""
         warm = self._connected(env)
         ask = json.dumps({"words": [*words], "env": {**env}, "cwd": str(cwd)}).encode()
+        pid = None
         with contextlib.ExitStack() as stack:
             files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
             files[0].write(stdin)
             files[0].seek(0)
-            socket.send_fds(warm, [_NUMBER.pack(len(ask))], [file.fileno() for file in files])
-            warm.sendall(ask)
-            pid = _number(warm)
-            warm.settimeout(timeout)
             try:
+                socket.send_fds(warm, [_NUMBER.pack(len(ask))], [file.fileno() for file in files])
+                warm.sendall(ask)
+                pid = _number(warm)
+                warm.settimeout(timeout)
                 status = _number(warm)
-            except TimeoutError:
-                os.kill(pid, signal.SIGKILL)
                 warm.settimeout(None)
-                _number(warm)
-                raise subprocess.TimeoutExpired([*words], timeout) from None
-            warm.settimeout(None)
+            except BaseException as error:  # the next call must not be told how this one ended
+                if pid is not None:
+                    os.kill(pid, signal.SIGKILL)
+                self.stop()
+                if isinstance(error, TimeoutError):
+                    raise subprocess.TimeoutExpired([*words], timeout) from None
+                raise
             out, err = (os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0) for file in files[1:])
         return subprocess.CompletedProcess([*words], os.waitstatus_to_exitcode(status), out, err)
 
 
 def _number(source: socket.socket) -> int:
-    found = source.recv(_NUMBER.size, socket.MSG_WAITALL)
-    if len(found) != _NUMBER.size:
-        raise RuntimeError("the warm process has died; what it said stands above")
-    return int(_NUMBER.unpack(found)[0])
+    return int(_NUMBER.unpack(_exactly(source, _NUMBER.size))[0])
+
+
+def _exactly(source: socket.socket, size: int, found: bytes = b"") -> bytes:
+    while len(found) < size:
+        piece = source.recv(size - len(found))
+        if not piece:
+            raise RuntimeError("the other side of a warm call has gone; what it said stands above")
+        found += piece
+    return found
 
 
 def _load() -> None:
@@ -95,9 +104,8 @@ def _serve(calls: socket.socket) -> bool:
         head, files, _, _ = socket.recv_fds(calls, _NUMBER.size, 3)
         if not head:
             return False
-        while len(head) < _NUMBER.size:
-            head += calls.recv(_NUMBER.size - len(head))
-        ask = json.loads(calls.recv(_NUMBER.unpack(head)[0], socket.MSG_WAITALL))
+        size = _NUMBER.unpack(_exactly(calls, _NUMBER.size, head))[0]
+        ask = json.loads(_exactly(calls, size))
         pid = os.fork()
         if pid == 0:
             calls.close()
