@@ -31,9 +31,10 @@ from stillruns.act import trial
 from stillruns.act.ports import free_port
 from stillruns.act.runtimes import adapters
 from stillruns.act.runtimes.adapter import Occasion
-from stillruns.lab.running import opening_record, shelf
+from stillruns.lab.running import opening_record
 from stillruns.lab.runs import preparing
 from stillruns.lab.runs.progress import Silent
+from stillruns.lab.runs.shelving import shelf
 from stillruns.lab.specs import spec_file
 from stillruns.model.backend import Backend
 from stillruns.model.spec import BackendSpec, Spec, StopRule

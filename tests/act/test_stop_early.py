@@ -14,7 +14,7 @@ from stillruns.act.asking import Ask
 from stillruns.act.ports import free_port
 from stillruns.act.trial import supervise
 from stillruns.judge.trials.outcome import judge
-from stillruns.lab.running import shelf
+from stillruns.lab.runs.shelving import shelf
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.outcome import OutcomeKind
 from stillruns.store.opening import open_store

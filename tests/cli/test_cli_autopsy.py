@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
+
+from program import stillruns
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "autopsy"
 
 
-def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """The program as a user starts it."""
-    return subprocess.run(
-        [sys.executable, "-m", "stillruns", "autopsy", *arguments], input=stdin, capture_output=True, check=False
-    )
+def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
+    """`stillruns autopsy ...`."""
+    return stillruns("autopsy", *arguments, stdin=stdin)
 
 
 def test_file_as_json() -> None:
     """One document on stdout, exit code 0 though the log shows a crash."""
     done = run("--json", str(GOLDEN / "gdb-assert.raw"))
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, done.stderr) == (0, "")
     document = json.loads(done.stdout)
     assert document["schema"] == "stillruns.autopsy/1"
     assert document["incidents"][0]["outcome"] == "abort"
@@ -30,15 +29,15 @@ def test_standard_input_as_text() -> None:
     """`-` reads a paste; the first incident comes first."""
     done = run("-", stdin=(GOLDEN / "cli-rocblas-missing.raw").read_bytes())
     assert done.returncode == 0
-    assert done.stdout.decode().startswith("s0 -: ")
-    assert "Incident 1: abort (SIGABRT)" in done.stdout.decode()
+    assert done.stdout.startswith("s0 -: ")
+    assert "Incident 1: abort (SIGABRT)" in done.stdout
 
 
 def test_missing_path_is_usage() -> None:
     """Exit code 2 and one sentence."""
     done = run("/nowhere/at/all.log")
     assert done.returncode == 2
-    assert done.stderr.decode().count("\n") == 1
+    assert done.stderr.count("\n") == 1
 
 
 def test_empty_input_is_no_incident() -> None:
@@ -54,6 +53,6 @@ def test_a_machine_without_a_gpu_left_none_unused() -> None:
     log = b"""time=2025-06-18T19:20:21.230Z level=INFO source=gpu.go:377 msg="no compatible GPUs were discovered"
 time=2025-06-18T19:20:21.231Z level=INFO source=types.go:130 msg="inference compute" id=0 library=cpu total="15.5 GiB"
 """
-    shown = run("-", stdin=log).stdout.decode()
+    shown = run("-", stdin=log).stdout
     assert "No incident" in shown and "left to the CPU" in shown
     assert "GPU was" not in shown

@@ -6,23 +6,21 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
 
+import program
 import sysroots
 
 SCHEMAS = Path(__file__).parents[2] / "docs/schemas"
 SCHEMA = json.loads((SCHEMAS / "gates.json").read_text(encoding="utf-8"))
 
 
-def stillruns(*words: object, home: Path) -> subprocess.CompletedProcess[str]:
-    """The program in a process of its own, without a store."""
-    env = {**os.environ, "STILLRUNS_STORE": str(home / "no-store"), "HOME": str(home)}
-    argv = [sys.executable, "-m", "stillruns", *map(str, words)]
-    return subprocess.run(argv, capture_output=True, text=True, env=env, timeout=120, check=False, cwd=home)
+def stillruns(*words: str | Path, home: Path) -> subprocess.CompletedProcess[str]:
+    """The program without a store."""
+    return program.stillruns(*words, cwd=home, STILLRUNS_STORE=str(home / "no-store"), HOME=str(home))
 
 
 @pytest.fixture()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from program import ROOT, stillruns
+
 GOLDEN = ROOT / "tests" / "stores" / "replay-v1"
 
 H1 = """
@@ -33,10 +32,8 @@ def store(tmp_path: Path) -> Path:
 
 
 def claims(*words: str) -> subprocess.CompletedProcess[str]:
-    """The program, as a user would call it."""
-    program = [sys.executable, "-m", "stillruns", "claims", *words]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    return subprocess.run(program, capture_output=True, text=True, env=env, check=False)
+    """`stillruns claims ...`."""
+    return stillruns("claims", *words)
 
 
 def document(*words: str) -> dict[str, dict[str, object]]:

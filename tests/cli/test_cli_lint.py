@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
 
-ROOT = Path(__file__).parents[2]
+from program import ROOT, stillruns
+
 SCHEMA = json.loads((ROOT / "docs" / "schemas" / "lint.json").read_text())
 
 
 def run(*args: str | Path, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
-    """`python -m stillruns lint ...`."""
-    argv = [sys.executable, "-m", "stillruns", "lint", *map(str, args)]
-    whole = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **env}
-    return subprocess.run(argv, env=whole, input=stdin, capture_output=True, text=True, timeout=240, check=False)
+    """`stillruns lint ...`."""
+    return stillruns("lint", *args, stdin=stdin, **env)
 
 
 def test_no(tmp_path: Path) -> None:

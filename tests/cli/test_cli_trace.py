@@ -5,24 +5,21 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
 
 import real_parts
+from program import ROOT, stillruns
 
-ROOT = Path(__file__).parents[2]
 TREES = ROOT / "tests" / "trees"
 SOURCES = [w for name in ("server", "engine", "client") for w in ("--source", f"{name}={TREES / name}")]
 
 
 def run(*args: str, cwd: Path | None = None, store: Path) -> subprocess.CompletedProcess[str]:
-    """The program as a user calls it."""
-    argv = [sys.executable, "-m", "stillruns", "trace", *args, "--store", str(store)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    return subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=False)
+    """`stillruns trace ...`."""
+    return stillruns("trace", *args, "--store", store, cwd=cwd)
 
 
 def test_document_follows_its_schema(tmp_path: Path) -> None:

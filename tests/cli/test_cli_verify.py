@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
 
+from program import ROOT, stillruns
 from stillruns.store.opening import open_store
 
-ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "docs" / "schemas" / "verify.json").read_text())
 
 
 def run(*args: str | Path) -> subprocess.CompletedProcess[str]:
-    """`python -m stillruns verify ...`."""
-    argv = [sys.executable, "-m", "stillruns", "verify", *map(str, args)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=240)
+    """`stillruns verify ...`."""
+    return stillruns("verify", *args)
 
 
 @pytest.fixture()

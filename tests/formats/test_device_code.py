@@ -81,10 +81,11 @@ def test_a_truncated_bundle_says_how_much_is_missing() -> None:
 
 def test_a_bomb_stays_packed() -> None:
     """A compressed bundle of 64 MB of zeros is refused after its head, in no time and no memory."""
-    started = time.monotonic()
-    (found,) = bundles.walk(span(make.compressed(b"__CLANG_OFFLOAD_BUNDLE__" + b"\xff" * 8 + bytes(64 << 20), 2)))
+    bomb = span(make.compressed(b"__CLANG_OFFLOAD_BUNDLE__" + b"\xff" * 8 + bytes(64 << 20), 2))
+    started = time.process_time()
+    (found,) = bundles.walk(bomb)
     assert "claims" in found.problem
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize(

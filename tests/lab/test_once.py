@@ -15,6 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from program import PROGRAM, ROOT, environment, stillruns
 from real_parts import llama_server
 from stillruns.act.core_file import PATTERN
 from stillruns.act.models import synthetic
@@ -22,26 +23,16 @@ from stillruns.act.ports import free_port
 from stillruns.act.shim import build
 from stillruns.errors import EnvironmentLacks
 
-ROOT = Path(__file__).parents[2]
 ONCE = json.loads((ROOT / "docs/schemas/once.json").read_text())
 LOST = "llama-server logs from a thread of its own, whose last lines died with it this time"
 NO_GPU = {"VK_DRIVER_FILES": "/nonexistent.json"}
-
-
-def environment(**extra: str) -> dict[str, str]:
-    """Ours, with the source tree first."""
-    return {**os.environ, "PYTHONPATH": str(ROOT / "src"), **extra}
 
 
 def once(
     store: Path, *words: str | Path, options: tuple[str, ...] = (), cwd: Path | None = None, **extra: str
 ) -> subprocess.CompletedProcess[str]:
     """`stillruns run -- WORDS`."""
-    argv = [sys.executable, "-m", "stillruns", "run", "--store", str(store), *options, "--", *map(str, words)]
-    return subprocess.run(
-        argv, capture_output=True, text=True, errors="replace", timeout=240, env=environment(**extra), check=False,
-        cwd=cwd,
-    )  # fmt: skip
+    return stillruns("run", "--store", store, *options, "--", *words, cwd=cwd, **extra)
 
 
 def document(store: Path, *words: str | Path, **extra: str) -> dict[str, Any]:
@@ -58,8 +49,9 @@ def document(store: Path, *words: str | Path, **extra: str) -> dict[str, Any]:
 
 def log(store: Path, told: dict[str, Any]) -> str:
     """The whole log of the command."""
-    argv = [sys.executable, "-m", "stillruns", "show", told["trial"], "--log", "--store", str(store)]
-    return subprocess.run(argv, capture_output=True, text=True, env=environment(), check=True).stdout
+    shown = stillruns("show", told["trial"], "--log", "--store", store)
+    assert shown.returncode == 0, shown.stderr
+    return shown.stdout
 
 
 def first(told: dict[str, Any]) -> str:
@@ -207,7 +199,7 @@ def test_a_wrapper(tmp_path: Path, model: Path) -> None:
     script = tmp_path / "serve.sh"
     script.write_text(f"#!/bin/sh\n{' '.join(server(model))}\necho over\n")
     script.chmod(0o755)
-    argv = [sys.executable, "-m", "stillruns", "run", "--store", str(tmp_path / "s"), "--", str(script)]
+    argv = [*PROGRAM, "run", "--store", str(tmp_path / "s"), "--", str(script)]
     extra = environment(**NO_GPU)
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=extra) as child:
         assert child.stderr is not None and child.stdout is not None
@@ -265,8 +257,7 @@ def test_a_core_beside_an_old_one(tmp_path: Path) -> None:
     (tmp_path / "core").write_text("an old one")
     again = once(tmp_path / "s", "sh", "-c", "kill -SEGV $$", options=("--json",), cwd=tmp_path)
     trial = json.loads(again.stdout)["trial"]
-    argv = [sys.executable, "-m", "stillruns", "show", trial, "--json", "--store", str(tmp_path / "s")]
-    shown = subprocess.run(argv, capture_output=True, text=True, env=environment(), check=True)
+    shown = stillruns("show", trial, "--json", "--store", tmp_path / "s")
     core = json.loads(shown.stdout)["record"]["core"]
     if core.get("reason") and "no core file" in core.get("detail", ""):
         pytest.skip("no core is written here (the hard limit may be 0)")
@@ -275,7 +266,7 @@ def test_a_core_beside_an_old_one(tmp_path: Path) -> None:
 
 def test_a_signal_that_is_no_ctrl_c_is_named(tmp_path: Path) -> None:
     """What a service manager stops was not stopped by a key."""
-    argv = [sys.executable, "-m", "stillruns", "run", "--store", str(tmp_path / "s"), "--"]
+    argv = [*PROGRAM, "run", "--store", str(tmp_path / "s"), "--"]
     argv += ["sh", "-c", "echo up; exec sleep 600"]
     with subprocess.Popen(
         argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()

@@ -327,14 +327,7 @@ def servers(store: Path) -> list[str]:
 def test_a_relative_store(tmp_path: Path) -> None:
     """`--store here` means this folder's `here`, also for the children that start in other folders."""
     place = spec(tmp_path, trials=1)
-    done = subprocess.run(
-        [*PROGRAM, "run", place.name, "--store", "here"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = stillruns("run", place.name, "--store", "here", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "here" / "VERSION").is_file()
 

@@ -175,9 +175,9 @@ def test_a_section_beyond_the_end_of_the_file() -> None:
 )
 def test_absurd_counts_end_soon(data: bytes) -> None:
     """Hundreds of thousands of empty containers are not walked to the end; it is said that there are too many."""
-    started = time.monotonic()
+    started = time.process_time()
     assert read(data).problems
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_the_ranges_that_were_read_are_the_evidence(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 import time
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,20 @@ from stillruns.normalise.logs.reader import lines
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden" / "autopsy").glob("*.raw"))
 NOISE = b"Mar 07 01:00:00 box nginx[811]: 10.0.0.1 - - GET /index.html 200 512\n"
+
+
+@lru_cache(maxsize=1)
+def journal() -> bytes:
+    """Three megabytes of another program's lines, some of them long: lines cost time, their number shows nothing."""
+    chance = random.Random(1)
+    lines = (
+        NOISE.replace(b"10.0.0.1", b"10.0.0.%d" % chance.randrange(250)).replace(
+            b"index", b"/".join([b"a-page-of-them"] * chance.choice((1, 1, 8, 40, 80)))
+        )
+        for _ in range(7_000)
+    )
+    return b"".join(lines)
+
 
 needs_search = pytest.mark.skipif(scanner(("x y z",)) is None, reason="hyperscan is not installed")
 
@@ -55,9 +70,8 @@ def test_numbers_are_those_of_the_file(parts: list[bytes], block: int) -> None:
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda p: p.stem)
 def test_same_answer_in_a_big_journal(path: Path, tmp_path: Path) -> None:
     """A golden log behind three megabytes of another program's lines gives the same incidents and requests."""
-    chance = random.Random(1)
-    own = path.read_bytes()
-    noise = b"".join(NOISE.replace(b"10.0.0.1", b"10.0.0.%d" % chance.randrange(250)) for _ in range(45_000))
+    own, noise = path.read_bytes(), journal()
+    assert len(noise) > 3_000_000
     big = tmp_path / "journal.log"
     big.write_bytes(noise + own + noise[:200_000])
     small = tmp_path / "small.log"
@@ -116,7 +130,7 @@ def test_a_megabyte_of_short_lines_is_soon_read(unit: bytes) -> None:
     golden = (Path(__file__).parents[1] / "golden" / "autopsy" / "ollama-engine-vulkan-segv.raw").read_bytes()
     began = time.process_time()
     found = autopsy.perform(("-",), io.BytesIO(flood + golden))
-    assert time.process_time() - began < 3.0
+    assert time.process_time() - began < 15.0  # half a second here; a line after the other takes a minute
     assert found.sources[0].lines == flood.count(b"\n") + golden.count(b"\n")
     alone = autopsy.perform(("-",), io.BytesIO(golden)).incidents[-1].key_line
     last = found.incidents[-1].key_line

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from program import ROOT, stillruns
 from real_parts import llama_server
 from stillruns.model.agreement import Agreement
 from stillruns.model.applied import Applied, FactorApplied
@@ -27,7 +25,6 @@ from stillruns.model.selftest import FaultResult, SelftestResult
 from stillruns.model.trial import Sighting, TrialRecord
 from stillruns.model.verdict import TrialVerdict
 
-ROOT = Path(__file__).parents[2]
 SCHEMAS = ROOT / "docs" / "schemas"
 ONCE, TRIAL, SELFTEST = (json.loads((SCHEMAS / f"{n}.json").read_text()) for n in ("once", "trial", "selftest"))
 RECORD = TRIAL["$defs"]["record"]["properties"]
@@ -82,14 +79,7 @@ def test_words_of_the_nouns() -> None:
 
 def document(*words: str, status: int = 0) -> Any:
     """What a verb prints with `--json`."""
-    done = subprocess.run(
-        [sys.executable, "-m", "stillruns", *words],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = stillruns(*words)
     assert done.returncode == status, done.stderr
     return json.loads(done.stdout)
 

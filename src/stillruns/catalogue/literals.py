@@ -6,7 +6,6 @@ of them at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 
 from stillruns.catalogue.regexes import literal_runs
@@ -25,7 +24,8 @@ def of_regex(regex: str, anchor: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def smallest(literals: Iterable[str]) -> tuple[str, ...]:
+@lru_cache(maxsize=8)
+def smallest(literals: tuple[str, ...]) -> tuple[str, ...]:
     """The set without those that contain another one: finding the shorter is enough."""
     kept: list[str] = []
     for literal in sorted(set(literals), key=lambda text: (len(text), text)):

@@ -97,9 +97,7 @@ def command(
     if plan_only:
         load("plan_job").plan(spec, as_json=as_json)
         return
-    job = load("run_job")
     if argv is None:
-        ctx.exit(job.matrix(spec, wanted, new=new, as_json=as_json, store_dir=store_dir))
-    ctx.exit(
-        job.command_once(argv, wanted, keep_running=keep_running, as_is=as_is, as_json=as_json, store_dir=store_dir)
-    )
+        ctx.exit(load("run_job").matrix(spec, wanted, new=new, as_json=as_json, store_dir=store_dir))
+    job = load("once_job")
+    ctx.exit(job.run(argv, wanted, keep_running=keep_running, as_is=as_is, as_json=as_json, store_dir=store_dir))

@@ -1,4 +1,4 @@
-"""What `stillruns run` does once its arguments are read; loaded late, so that `--help` costs little."""
+"""What `stillruns run SPEC.toml` does once its arguments are read; loaded late, so that `--help` costs little."""
 
 from __future__ import annotations
 
@@ -7,28 +7,16 @@ from pathlib import Path
 from stillruns.cli.output import emit_json, emit_text, page, tell
 from stillruns.cli.progress import progress
 from stillruns.errors import ExitCode
-from stillruns.lab import once, running
+from stillruns.lab import running
 from stillruns.lab.runs import preparing
 from stillruns.lab.specs import spec_file
 from stillruns.model.claim import ClaimVerdict
 from stillruns.model.run_result import RunResult
-from stillruns.report import once_text, run_json, run_text
+from stillruns.report import run_json, run_text
 from stillruns.store.opening import open_store
 
 CRASHES = {"crash", "abort", "oom", "device_lost", "hang", "error", "not_ready"}
 """What `--fail-on crash` means: every end but a clean one and a wrong output."""
-
-
-def command_once(
-    argv: tuple[str, ...], wanted: set[str], *, keep_running: bool, as_is: bool, as_json: bool, store_dir: Path | None
-) -> ExitCode:
-    """`stillruns run -- COMMAND`: 0 whatever it shows, 1 when it shows what `wanted` names."""
-    with open_store(store_dir) as store:
-        result = once.run(argv, store, tell, keep_running=keep_running, as_is=as_is)
-    emit_json(once_text.document(result)) if as_json else emit_text(once_text.markdown(result))
-    if once_text.evidence(result) != once_text.evidence(result, public=True):
-        tell(f"the command that shows the evidence, with the names that were taken out: {once_text.evidence(result)}")
-    return ExitCode.NO if wanted & once_text.marks(result) else ExitCode.COMPLETE
 
 
 def matrix(spec: Path, wanted: set[str], *, new: bool, as_json: bool, store_dir: Path | None) -> ExitCode:

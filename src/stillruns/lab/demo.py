@@ -11,7 +11,7 @@ from stillruns.lab.specs import spec_file
 from stillruns.model.absence import Absence
 from stillruns.model.backend import Backend, backend_of_device
 from stillruns.model.engine import Device, Engine
-from stillruns.model.spec import BackendSpec, Spec, StopRule, Timeouts
+from stillruns.model.spec import DEFAULT_PROMPT, BackendSpec, Spec, StopRule, Timeouts
 from stillruns.store.store import Store
 
 MODEL = "synth:llama?layers=4&type=Q8_0&seed=0"
@@ -36,7 +36,7 @@ def spec(store: Store, progress: Progress, *, trials: int = TRIALS, environ: Map
             name="demo",
             question="Does what this machine has run a small model, layer by layer, as the CPU does?",
             model=MODEL,
-            prompt=spec_file.DEFAULT_PROMPT,
+            prompt=DEFAULT_PROMPT,
             backends=tuple(backends),
             gpu_layers=(0, 2, "all"),
             predict=32,

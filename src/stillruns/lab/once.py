@@ -26,14 +26,13 @@ from stillruns.judge.incidents import words as incident_words
 from stillruns.judge.trials import once as judge_once
 from stillruns.judge.trials import once_words, user_command
 from stillruns.judge.trials.user_command import UserCommand
-from stillruns.lab.running import shelf
 from stillruns.lab.runs import once_told, reading, verdict_digest
-from stillruns.lab.specs.spec_file import DEFAULT_PROMPT
+from stillruns.lab.runs.shelving import shelf
 from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.once_result import STOPPED_BY, OnceResult
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.server_facts import ServerFacts
-from stillruns.model.spec import Timeouts
+from stillruns.model.spec import DEFAULT_PROMPT, Timeouts
 from stillruns.model.stops import STOPS
 from stillruns.model.trial import TrialRecord
 from stillruns.redact.environment import listed

@@ -6,14 +6,12 @@ import dataclasses
 import os
 import time
 from datetime import datetime, timezone
-from pathlib import Path
 
 import msgspec
 
 from stillruns.act import orphans, sampling, trial
 from stillruns.act.runtimes import adapters
 from stillruns.act.runtimes.adapter import Occasion
-from stillruns.act.trial import Put
 from stillruns.errors import Interrupted, UsageError
 from stillruns.judge.cells import experiment
 from stillruns.lab.runs import distributions, floors, freezing, reference, verdict_digest
@@ -22,10 +20,10 @@ from stillruns.lab.runs.judging import Judged, judged_run, opening
 from stillruns.lab.runs.pace import Pace
 from stillruns.lab.runs.preparing import Prepared
 from stillruns.lab.runs.progress import Progress
+from stillruns.lab.runs.shelving import shelf
 from stillruns.lab.runs.unchanged import Unchanged
 from stillruns.model.cell_plan import CellPlan, CellState
 from stillruns.model.engine import Engine
-from stillruns.model.evidence import Evidence
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.run_result import RunResult
 from stillruns.model.spec import Timeouts
@@ -177,16 +175,6 @@ def patient(asked: Timeouts) -> Timeouts:
 def _whole(job: Run) -> int:
     """Trials that have an end."""
     return sum(v.outcome.kind is not OutcomeKind.INTERRUPTED for v in job.judged.verdicts)
-
-
-def shelf(store: Store) -> Put:
-    """Puts a trial's evidence into the store: bytes are written, files moved in."""
-
-    def put(kind: str, content: Path | bytes, source: str) -> Evidence:
-        blob = store.put_bytes(content) if isinstance(content, bytes) else store.put_file(content)
-        return Evidence("", kind, blob.sha256, blob.bytes, source)  # its id is its place in the trial: given there
-
-    return put
 
 
 def run(prepared: Prepared, store: Store, progress: Progress, *, new: bool = False, form: str = "") -> RunResult:

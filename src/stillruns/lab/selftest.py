@@ -21,7 +21,7 @@ from stillruns.model.cell_plan import CellPlan
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.phase import Phase
 from stillruns.model.selftest import FaultResult, SelftestResult
-from stillruns.model.spec import BackendSpec, Spec, StopRule, Timeouts
+from stillruns.model.spec import DEFAULT_PROMPT, BackendSpec, Spec, StopRule, Timeouts
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
 from stillruns.store.store import Store
@@ -138,7 +138,7 @@ def _spec(side: BackendSpec) -> Spec:
             name=f"selftest {side.id}",
             question="Is each kind of fault in each phase recognised for what it is?",
             model=demo.MODEL,
-            prompt=spec_file.DEFAULT_PROMPT,
+            prompt=DEFAULT_PROMPT,
             backends=(side,),
             gpu_layers=("all",),
             predict=24,

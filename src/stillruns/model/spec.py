@@ -11,6 +11,9 @@ from stillruns.model.condition import Layers
 
 AxisValue = str | int | float | bool
 
+DEFAULT_PROMPT = "List three facts about the sea."
+"""What is asked where nobody names a prompt."""
+
 CHECK_POSITIONS = 32
 """Positions of the answer, and of each text, that a check compares where the file does not say."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -45,10 +46,18 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def vulkan(server: Path, shader_cache: Path) -> dict[str, str]:
     """The environment in which this server sees a Vulkan device (lavapipe), with a shader cache that is kept."""
-    env = {"GGML_VK_VISIBLE_DEVICES": "0", "MESA_SHADER_CACHE_DIR": str(shader_cache)}
-    listed = subprocess.run(
-        [str(server), "--list-devices"], env={**os.environ, **env}, capture_output=True, text=True, timeout=60
-    )
-    if "Vulkan0" not in listed.stdout + listed.stderr:
+    if not _lists_vulkan(server):
         pytest.skip("no Vulkan device: `apt install mesa-vulkan-drivers` brings one that runs on the CPU")
-    return env
+    return {"GGML_VK_VISIBLE_DEVICES": "0", "MESA_SHADER_CACHE_DIR": str(shader_cache)}
+
+
+@lru_cache(maxsize=8)
+def _lists_vulkan(server: Path) -> bool:
+    listed = subprocess.run(
+        [str(server), "--list-devices"],
+        env={**os.environ, "GGML_VK_VISIBLE_DEVICES": "0"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    return "Vulkan0" in listed.stdout + listed.stderr

@@ -20,7 +20,7 @@ from pathlib import Path
 
 PATIENCE = 120.0
 """Seconds for what a server does in a tenth of one: never reached, however slow the machine is."""
-HANG_SECONDS = 2.0
+HANG_SECONDS = 1.0
 """A server that shall hang does so when it lives this long after its fault has struck."""
 
 

@@ -9,6 +9,7 @@ import pytest
 from stillruns.errors import SpecError
 from stillruns.lab.specs import spec_file
 from stillruns.model.backend import Backend, Runtime
+from stillruns.model.spec import DEFAULT_PROMPT
 
 GOOD = """
 [experiment]
@@ -40,7 +41,7 @@ def test_a_good_spec_is_read_whole(tmp_path: Path) -> None:
     assert spec.backends[0].backend is Backend.VULKAN
     assert spec.backends[0].runtime is Runtime.LLAMA_CPP
     assert spec.stop.trials == 4
-    assert spec.prompt == spec_file.DEFAULT_PROMPT
+    assert spec.prompt == DEFAULT_PROMPT
     assert spec.sha256.startswith("sha256:")
 
 

@@ -219,9 +219,10 @@ class Evaluation:
         `all_tests` also those that are left out only for what trials showed: their tests are of the family too."""
         names = [part.target.id for part in over.generators if isinstance(part.target, ast.Name)]
         filters = [condition for part in over.generators for condition in part.ifs]
-        for chosen in itertools.product(range(len(self.cells)), repeat=len(names)):
-            self._work(1)
-            inner = {**bound, **{n: CellGroup(frozenset({i})) for n, i in zip(names, chosen, strict=True)}}
+        singles = [CellGroup(frozenset({i})) for i in range(len(self.cells))]
+        self._work(len(singles) ** len(names))  # at once: what is too much is so before it is begun
+        for chosen in itertools.product(range(len(singles)), repeat=len(names)):
+            inner = {**bound, **{n: singles[i] for n, i in zip(names, chosen, strict=True)}}
             outer, self.filtering = self.filtering, True
             fits = both([self.truth(condition, inner) for condition in filters])
             self.filtering = outer

@@ -8,6 +8,7 @@ looking after each trial and stopping when it pleases is wrong with it.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from stillruns.model.rate import Rate
 
@@ -32,6 +33,7 @@ def _lower_tail(failures: int, n: int, rate: float, log_choose: float) -> float:
     return total
 
 
+@lru_cache(maxsize=4096)
 def _upper_bound(failures: int, n: int, tail: float) -> float:
     """The rate at which P(X <= failures) falls to `tail`; 1 when every trial failed."""
     if failures == n:

@@ -55,18 +55,25 @@ def within(strata: Sequence[tuple[int, int, int, int]]) -> float:
     ways, seen = {0: 1}, 0
     for failed_a, n_a, failed_b, n_b in strata:
         _check(failed_a, n_a, failed_b, n_b)
-        failed = failed_a + failed_b
         seen += failed_a
-        own = {
-            x: math.comb(n_a, x) * math.comb(n_b, failed - x)
-            for x in range(max(0, failed - n_b), min(n_a, failed) + 1)
-        }
+        own = _deals(n_a, n_b, failed_a + failed_b)
         summed: dict[int, int] = {}
         for total, before in ways.items():
-            for x, more in own.items():
+            for x, more in own:
                 summed[total + x] = summed.get(total + x, 0) + before * more
         ways = summed
     return sum(w for w in ways.values() if w <= ways[seen]) / sum(ways.values())
+
+
+def _deals(n_a: int, n_b: int, failed: int) -> list[tuple[int, int]]:
+    """(x, in how many ways x of the failures fall to a), each from the one before: the division leaves nothing."""
+    least, most = max(0, failed - n_b), min(n_a, failed)
+    number = math.comb(n_a, least) * math.comb(n_b, failed - least)
+    found = [(least, number)]
+    for x in range(least, most):
+        number = number * (n_a - x) * (failed - x) // ((x + 1) * (n_b - failed + x + 1))
+        found.append((x + 1, number))
+    return found
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -97,16 +104,16 @@ def _boschloo_less(failed_a: int, n_a: int, failed_b: int, n_b: int) -> float:
     limit = table[failed_a][failed_b] * (1 + 1e-13)
     region = [(x, sum(1 for p in table[x] if p <= limit)) for x in range(n_a + 1)]
     # a row's p falls as b fails more: the region of a row is its last `count` tables
-    ways = [
-        (x, y, math.log(math.comb(n_a, x)) + math.log(math.comb(n_b, y)))
-        for x, count in region
-        for y in range(n_b + 1 - count, n_b + 1)
-    ]
     trials = n_a + n_b
+    counted = [0] * (trials + 1)  # tables with equal totals are equally likely: how many ways there are to each total
+    for x, count in region:
+        for y in range(n_b + 1 - count, n_b + 1):
+            counted[x + y] += math.comb(n_a, x) * math.comb(n_b, y)
+    ways = [(failed, math.log(number)) for failed, number in enumerate(counted) if number]
 
     def probability(rate: float) -> float:
         log_fail, log_pass = math.log(rate), math.log1p(-rate)
-        return math.fsum(math.exp(w + (x + y) * log_fail + (trials - x - y) * log_pass) for x, y, w in ways)
+        return math.fsum(math.exp(w + failed * log_fail + (trials - failed) * log_pass) for failed, w in ways)
 
     grid = [(i + 0.5) / _GRID for i in range(_GRID)]
     heights = [probability(rate) for rate in grid]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from stillruns import __version__
-from stillruns.model.once_result import OnceResult
-from stillruns.model.run_result import RunResult
-from stillruns.model.worklog import Study
 from stillruns.store.ids import canonical, sha256_of
+
+if TYPE_CHECKING:  # a command is judged without what an experiment or a study is made of
+    from stillruns.model.once_result import OnceResult
+    from stillruns.model.run_result import RunResult
+    from stillruns.model.worklog import Study
 
 LATER = ("checks", "survival", "log_rank", "floors")
 """Parts that came after the first runs were recorded: left out where empty, so that old digests hold."""

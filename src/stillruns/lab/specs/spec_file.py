@@ -21,10 +21,9 @@ from stillruns.lab.specs.stop_table import StopTable, stop_rule
 from stillruns.lab.specs.taken import refuse_taken
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.condition import Layers
-from stillruns.model.spec import AxisValue, BackendSpec, Settings, Spec, Timeouts
+from stillruns.model.spec import DEFAULT_PROMPT, AxisValue, BackendSpec, Settings, Spec, Timeouts
 from stillruns.store.ids import spec_digest
 
-DEFAULT_PROMPT = "List three facts about the sea."
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
