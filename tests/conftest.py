@@ -1,14 +1,17 @@
-"""Honest skips: `engine` and `vulkan` marks, and the shared material."""
+"""Honest skips: `engine` and `vulkan` marks, the fault library, and the shared material."""
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from real_parts import SHARED, llama_server, vulkan_device
+from stillruns.act.shim import build, preloading
+from stillruns.errors import EnvironmentLacks
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job (some CI) ignores Ctrl-C, and so would the children that tests interrupt.
@@ -38,6 +41,17 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("the shared material is not beside this checkout")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The compiled fault library, under a path that LD_PRELOAD can hold."""
+    try:
+        library = build.build(None, tmp_path_factory.mktemp("shim"))
+    except EnvironmentLacks as lack:
+        pytest.skip(str(lack))
+    with preloading.reachable(library) as path:
+        yield path
 
 
 @pytest.fixture(scope="session")

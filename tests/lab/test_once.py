@@ -19,8 +19,6 @@ from real_parts import llama_server
 from stillruns.act.core_file import PATTERN
 from stillruns.act.models import synthetic
 from stillruns.act.ports import free_port
-from stillruns.act.shim import build
-from stillruns.errors import EnvironmentLacks
 
 ROOT = Path(__file__).parents[2]
 ONCE = json.loads((ROOT / "docs/schemas/once.json").read_text())
@@ -75,15 +73,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = home / "tiny.gguf"
     synthetic.write(synthetic.parse("synth:llama?layers=4"), place)
     return place
-
-
-@pytest.fixture(scope="module")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The fault library."""
-    try:
-        return build.build(None, tmp_path_factory.mktemp("shim"))
-    except EnvironmentLacks as lack:
-        pytest.skip(str(lack))
 
 
 def server(model: Path, *more: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the tests of the fault library share: a real server, the compiled library, a tiny model."""
+"""What the tests of the fault library share: a real server, a tiny model."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import pytest
 from dying_server import servers
 
 from stillruns.act.models import synthetic
-from stillruns.act.shim import build
-from stillruns.errors import EnvironmentLacks
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -25,15 +23,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 reason="no llama-server: install the extra `engine`, or set STILLRUNS_LLAMA_SERVER"
             )
             metafunc.parametrize("server", [pytest.param(None, marks=skip)], ids=["none"])
-
-
-@pytest.fixture(scope="session")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled library."""
-    try:
-        return build.build(None, tmp_path_factory.mktemp("shim"))
-    except EnvironmentLacks as lack:
-        pytest.skip(str(lack))
 
 
 @pytest.fixture(scope="session")
