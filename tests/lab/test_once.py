@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -194,7 +195,7 @@ def test_nan_is_wrong_output(tmp_path: Path, model: Path, shim: Path) -> None:
 def test_a_wrapper(tmp_path: Path, model: Path) -> None:
     """A script's server is judged by its own command line and log; Ctrl-C ends it and brings the report."""
     script = tmp_path / "serve.sh"
-    script.write_text(f"#!/bin/sh\n{' '.join(server(model))}\necho over\n")
+    script.write_text(f"#!/bin/sh\n{shlex.join(server(model))}\necho over\n")
     script.chmod(0o755)
     argv = [sys.executable, "-m", "stillruns", "run", "--store", str(tmp_path / "s"), "--", str(script)]
     extra = environment(**NO_GPU)
@@ -332,7 +333,7 @@ def test_a_tool_that_loaded_its_model(tmp_path: Path, name: str, log_text: str, 
     """Only the server says `model loaded`; what a tool's log shows of its load is applied all the same."""
     (tmp_path / "log").write_text(log_text)
     program = tmp_path / name
-    program.write_text(f"#!/bin/sh\ncat '{tmp_path}/log' >&2\necho hello\nexit {end}\n")
+    program.write_text(f"#!/bin/sh\ncat {shlex.quote(str(tmp_path / 'log'))} >&2\necho hello\nexit {end}\n")
     program.chmod(0o755)
     told = document(tmp_path / "s", program, "-m", "x.gguf", "-ngl", "99", "-v")
     seen = {what: (factor["status"], factor["got"]) for what, factor in told["applied"]["factors"].items()}
