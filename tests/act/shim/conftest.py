@@ -38,6 +38,10 @@ def vulkan(server: Path, shader_cache: Path) -> dict[str, str]:
     listed = subprocess.run(
         [str(server), "--list-devices"], env={**os.environ, **env}, capture_output=True, text=True, timeout=60
     )
-    if "Vulkan0" not in listed.stdout + listed.stderr:
-        pytest.skip("no Vulkan device: `apt install mesa-vulkan-drivers` brings one that runs on the CPU")
+    told = (listed.stdout + listed.stderr).strip()
+    if "Vulkan0" not in told:
+        pytest.skip(
+            "no Vulkan device: `apt install mesa-vulkan-drivers` brings one that runs on the CPU; "
+            f"--list-devices ended with {listed.returncode}: {told[-200:]!r}"
+        )
     return env
