@@ -82,6 +82,13 @@ def need_core() -> None:
         pytest.skip(why)
 
 
+def need_room(folder: Path, mebibytes: int) -> None:
+    """A skip that says so where a test has less room than it writes: a full disk fails what comes next."""
+    free = shutil.disk_usage(folder).free >> 20
+    if free < mebibytes:
+        pytest.skip(f"{mebibytes} MiB are needed for temporary files, and {free} are free (TMPDIR names the place)")
+
+
 def git() -> str:
     """Git's program, or a skip that says so."""
     found = shutil.which("git")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from act_helpers import PATIENT, SOON, Shelf
 
-from real_parts import why_no_core
+from real_parts import need_room, why_no_core
 from stillruns.act import trial
 from stillruns.act.ports import free_port
 from stillruns.act.subreaper import is_subreaper
@@ -183,6 +183,7 @@ def test_dead_server_with_a_held_connection(plan: Plans, tmp_path: Path, shelf: 
 
 def test_log_flood(plan: Plans, tmp_path: Path, shelf: Shelf) -> None:
     """96 MiB of log: the first 16 and the last 48 MiB are kept, the cut is marked, memory stays small."""
+    need_room(tmp_path, 256)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     record = run(plan("flood"), tmp_path, shelf)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
