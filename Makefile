@@ -1,9 +1,9 @@
 # Two commands do everything on a fresh Debian or Ubuntu machine:
 #   make demo    the main job on what this machine has
 #   make test    lint, types, and all tests (what CI runs)
-# Others: test-fast (without the slow ones), test-real (big downloads), lint, format, bench, fault-matrix (rewrites
-# docs/fault-matrix.md), fuzz, clean. PYTHON=/path/to/python3 picks another interpreter (3.10 or newer), PYTEST_ARGS="-k
-# redact" narrows the tests.
+# Others: test-fast (without the slow ones), test-real (big downloads), test-jitter (random delays), lint, format,
+# bench, fault-matrix (rewrites docs/fault-matrix.md), fuzz, clean. PYTHON=/path/to/python3 picks another interpreter
+# (3.10 or newer), PYTEST_ARGS="-k redact" narrows the tests.
 
 PYTHON ?= python3
 VENV := .venv
@@ -14,7 +14,7 @@ READY_TEST := $(VENV)/.ready-test
 READY_REAL := $(VENV)/.ready-real
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-real lint format bench fault-matrix clean
+.PHONY: help demo test test-fast test-real test-jitter lint format bench fault-matrix clean
 
 help:
 	@sed -n '2,6s/^# \{0,1\}//p' Makefile
@@ -40,6 +40,10 @@ test-fast: $(READY_TEST)
 
 test-real: $(READY_REAL)
 	@$(BIN)/python -m pytest -m real $(PYTEST_ARGS)
+
+# Random delays in every process of a test run: what holds only on a fast machine fails.
+test-jitter: $(READY_TEST)
+	@scripts/test_jitter.sh $(PYTEST_ARGS)
 
 lint: $(READY_TEST)
 	@$(BIN)/ruff check .

@@ -22,6 +22,16 @@ SOON = 60.0
 minutes, far more than a busy machine needs."""
 
 
+FIRST_THREAD_ENDS = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(600,)).start()
+ctypes.CDLL(None).syscall({exit}, 0)
+"""
+"""A program whose first thread ends alone: it has a zombie's letter from then on, and lives."""
+EXIT = {"x86_64": 60, "aarch64": 93}
+"""The number of exit(2), which ends one thread alone, by machine (the kernel's tables of system calls)."""
+
+
 class Shelf:
     """A store of blobs in a folder, without a journal."""
 

@@ -9,6 +9,7 @@ import signal
 import socket
 import struct
 import sys
+import threading
 import time
 
 TOKEN = b'data: {"content":"x","tokens":[7],"stop":false}\n\n'
@@ -36,6 +37,18 @@ def daemon(clear: bool) -> None:
             time.sleep(600)
         os._exit(0)
     os.wait()  # it is there before we go on: nobody can see us ready, or dead, without it
+
+
+def write_down_sigterm() -> None:
+    """As good as ignored, and a file tells that it came. A handler would run only when the main thread next runs
+    Python: never, where the signal comes right before a blocking call."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+    def work() -> None:
+        signal.sigwait({signal.SIGTERM})
+        os.close(os.open("sigterm", os.O_CREAT))
+
+    threading.Thread(target=work, daemon=True).start()
 
 
 def request(peer: socket.socket) -> bytes:
@@ -103,8 +116,6 @@ def main() -> None:
     port, manners = int(sys.argv[1]), set(sys.argv[2:])
     if "ignore_term" in manners:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    if "deaf" in manners:  # as above, and it is written down that SIGTERM came
-        signal.signal(signal.SIGTERM, lambda number, frame: os.close(os.open("sigterm", os.O_CREAT)))
     if "early_daemon" in manners:
         daemon(False)
     if "clean_daemon" in manners:
@@ -133,6 +144,8 @@ def main() -> None:
         os._exit(1)
     if "hang_load" in manners:
         time.sleep(600)
+    if "deaf" in manners:
+        write_down_sigterm()
     listener = socket.socket()
     try:
         listener.bind(("127.0.0.1", port))

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from act_helpers import wait_until
+from act_helpers import EXIT, FIRST_THREAD_ENDS, wait_until
 
 from stillruns import proc
 from stillruns.act import launcher, processes
@@ -25,6 +25,16 @@ print(os.getpid() == os.getsid(0) == os.getpgid(0), os.getcwd(), sorted(os.envir
 print([n for n in range(1, 32) if signal.getsignal(n) == signal.SIG_IGN])
 print(resource.getrlimit(resource.RLIMIT_CORE)[0], open('/proc/self/coredump_filter').read().strip())
 print(sorted(os.listdir('/proc/self/fd'), key=int)[:-1], os.readlink('/proc/self/fd/0'))
+"""
+
+
+LEAVES_ONE_BEHIND = """
+import os, subprocess, sys
+child = subprocess.Popen([sys.executable, "-I", "-S", "-c", sys.argv[1]])
+while open(f"/proc/{child.pid}/stat").read().rpartition(")")[2].split()[0] != "Z":
+    assert child.poll() is None
+print(child.pid, flush=True)
+os._exit(0)
 """
 
 
@@ -162,3 +172,22 @@ def test_children_by_scanning() -> None:
     finally:
         child.signal_group(9)
         assert child.reap(60) is not None
+
+
+def test_one_reader_of_what_is_below() -> None:
+    """A child that has ended is below its parent until somebody collects it, and nothing of it runs any more."""
+    child = proc.start(["true"])
+    assert wait_until(lambda: launcher.over(child.pid))
+    assert child.pid in launcher.below(os.getpid()) and child.pid not in launcher.descendants(os.getpid())
+    assert child.reap(60) is not None
+    assert launcher.over(child.pid) and child.pid not in launcher.below(os.getpid())
+
+
+@pytest.mark.skipif(os.uname().machine not in EXIT, reason="the number of exit(2) is not known here")
+def test_what_lost_its_first_thread_alone_is_swept(tmp_path: Path) -> None:
+    """It has a zombie's letter and runs on: no orphan is left of the server that started it."""
+    child = FIRST_THREAD_ENDS.format(exit=EXIT[os.uname().machine])
+    with supervised([sys.executable, "-I", "-S", "-c", LEAVES_ONE_BEHIND, child], tmp_path) as server:
+        assert server.wait(120)
+    assert server.end is not None and server.end.status == 0 and server.orphans_killed == 1
+    assert launcher.over(int((tmp_path / "out").read_text()))

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from act_helpers import EXIT, FIRST_THREAD_ENDS
 
 from stillruns.act.launcher import state_and_parent
 from stillruns.act.ports import cut_off, free_port, owner_is, refused
@@ -26,13 +27,6 @@ listener.bind(("127.0.0.1", 0))
 listener.listen()
 print(listener.getsockname()[1], flush=True)
 """
-FIRST_THREAD_ENDS = """
-import ctypes
-threading.Thread(target=time.sleep, args=(600,)).start()
-ctypes.CDLL(None).syscall({exit}, 0)
-"""
-EXIT = {"x86_64": 60, "aarch64": 93}
-"""The number of exit(2), which ends one thread alone, by machine (the kernel's tables of system calls)."""
 
 
 @contextmanager

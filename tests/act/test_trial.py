@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import resource
+import shlex
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -296,3 +299,23 @@ def test_the_users_own_command_is_stopped(tmp_path: Path, shelf: Shelf) -> None:
     threading.Timer(0.3, stop.set).start()
     record = trial.supervise(["sleep", "600"], {"PATH": "/usr/bin:/bin"}, tmp_path / "spool", shelf.put, stop=stop)
     assert record.end is not None and (record.end.signal, record.end.stopped_by_us) == ("SIGTERM", "SIGTERM")
+
+
+@pytest.mark.parametrize(("times", "fork", "kept"), [(1, "os.fork(); ", 1), (2, "", 2), (3, "", 2)])
+def test_the_command_lines_of_what_it_started(times: int, fork: str, kept: int, tmp_path: Path, shelf: Shelf) -> None:
+    """One that several processes were started with is kept twice; a fork of one is no second."""
+    code = f"import os, time; {fork}os.write(1, b'up\\n'); time.sleep(600)"
+    words = [sys.executable, "-I", "-S", "-c", code]
+    script = f"{shlex.join(words)} & " * times + "wait"
+    stop, said = threading.Event(), bytearray()
+
+    def hear(name: str, data: bytes) -> None:
+        said.extend(data)
+        if said.count(b"up\n") == times + bool(fork):
+            stop.set()
+
+    record = trial.supervise(
+        ["sh", "-c", script], {"PATH": "/usr/bin:/bin"}, tmp_path / "spool", shelf.put, stop=stop, echo=hear
+    )
+    seen = json.loads(shelf.read(record, "commands"))
+    assert (seen.count(words), seen.count(["sh", "-c", script])) == (kept, 1)

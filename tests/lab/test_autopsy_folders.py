@@ -113,6 +113,42 @@ def test_words_in_json_answers_are_no_incident(tmp_path: Path) -> None:
     assert [Path(s.path).name for s in found.sources] == ["abc-json.log"]
 
 
+CRASH = "ggml_vulkan: Found 1 Vulkan devices:\nvk::Queue::submit: ErrorDeviceLost\nSegmentation fault (core dumped)\n"
+
+
+def test_a_folder_of_sources_and_prose_tells_no_incident(tmp_path: Path) -> None:
+    """A test that quotes a crash, a table of patterns, a page that mentions one: none is a log. They are counted and
+    named, and one that is named by the user is read."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "test_x.py").write_text(f'LOG = """\\\n{CRASH}"""\n')
+    (tmp_path / "src" / "patterns.toml").write_text(f"text = '''{CRASH}'''\n")
+    (tmp_path / "run-it").write_text(f"#!/bin/sh\necho '{CRASH}'\n")
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "x.log").write_text(CRASH)
+    with pytest.raises(UsageError, match="left out, as they are no logs: 3"):
+        read(str(tmp_path))
+    (tmp_path / "page.md").write_text(f"# Notes\n\nIt said {CRASH}\nand that was `Segmentation fault`.\n")
+    found = read(str(tmp_path))
+    assert (found.incidents, found.servers) == ((), ())
+    assert [Path(source.path).name for source in found.sources] == ["page.md"]
+    texts = [note.text for note in found.warnings if note.kind == "input"]
+    assert any(text.startswith("3 files in ") and "test_x.py" in text and "name one" in text for text in texts)
+    assert any(text.startswith("of 1 pages in Markdown") and "page.md" in text for text in texts)
+    assert read(str(tmp_path / "src" / "test_x.py")).incidents and read(str(tmp_path / "page.md")).incidents
+
+
+def test_an_issue_in_markdown_is_read_at_its_fences(tmp_path: Path) -> None:
+    """A saved issue in a folder: the log that it quotes is read, with the line's number in the page; what people say
+    of other crashes around it is not."""
+    page = f"It was `CUDA error: out of memory` before.\n\n```console\n{CRASH}```\n\nNow `Bus error`.\n"
+    (tmp_path / "issue-7.md").write_text(page)
+    (incident,) = read(str(tmp_path)).incidents
+    assert (incident.outcome, incident.backend) == (OutcomeKind.DEVICE_LOST, Backend.VULKAN)
+    assert incident.key_line is not None and incident.key_line.ref == "s0:L5"
+    (source,) = read(str(tmp_path)).sources
+    assert source.bytes == len(page) and source.lines == page.count("\n")
+
+
 def test_the_same_death_in_two_excerpts_is_one(tmp_path: Path) -> None:
     """A probe and the journal quote the same lines: one incident, from the file that tells more."""
     (tmp_path / "a_probe.txt").write_text("".join(JOURNAL.splitlines(True)[3:]))

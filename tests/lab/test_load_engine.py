@@ -68,17 +68,17 @@ def test_a_duration_is_asked_out(tmp_path: Path) -> None:
 
 @pytest.mark.slow()
 def test_time_to_failure(tmp_path: Path, shim: Path) -> None:
-    """A fault at the 45th computation of a token, in the second request: its side dies after some 45 tokens, the
-    healthy one is censored at 96, and each trial counts once."""
+    """A fault at the 45th computation of a token, in the second request: its side dies after some 45 tokens (those of
+    the second that were not sent yet die with it), the healthy one is censored at 96, and each trial counts once."""
     document = run(tmp_path, CPU, sick("decode:segv:45", shim), trials=2, epochs=3)
     well, ill = document["cells"]
     assert (well["passed"], ill["passed"], ill["outcomes"]) == (2, 0, {"crash": 2})
-    assert ill["phases"] == {"decode": 2}
+    assert set(ill["phases"]) <= {"decode", "prompt"} and sum(ill["phases"].values()) == 2
     curves = {(c["cell"].split(",")[0], c["unit"]): c for c in document["survival"]}
     assert (curves["backend=cpu", "tokens"]["deaths"], curves["backend=cpu", "tokens"]["longest"]) == (0, 96)
     step = curves["backend=sick", "tokens"]["curve"][-1]
     assert (step["died"], step["survival"]) == (2, 0) or step["survival"] == 0
-    assert 40 <= step["at"] <= 50
+    assert 32 <= step["at"] <= 50
     assert 0 < curves["backend=sick", "seconds"]["longest"] < 60
     # in seconds only where the healthy side is still watched when the other dies, which hangs on the load
     assert "tokens" in {test["unit"] for test in document["log_rank"]}

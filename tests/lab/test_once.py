@@ -329,6 +329,90 @@ def test_a_tool_that_loaded_its_model(tmp_path: Path, name: str, log_text: str, 
     assert "layers asked 99, applied 5/5, on Vulkan0" in first(told)
 
 
+def test_programs_one_after_the_other(tmp_path: Path) -> None:
+    """A script's second program is not judged for the first, nor with its lines: none is, and it is said why. A line
+    of trouble is quoted, and `--fail-on crash` fails: nobody can say that all went well."""
+    (tmp_path / "first").write_text(LOADED + "vk::DeviceLostError: vk::Queue::submit: ErrorDeviceLost\n")
+    (tmp_path / "second").write_text(LOADED.replace("5/5", "0/5"))
+    words = ["sh", "-c", f"cat '{tmp_path}/first' '{tmp_path}/second' >&2"]
+    told = document(tmp_path / "s", *words)
+    assert first(told) == "### sh: exit status 0; at least 2 llama.cpp programs ran, none of them is judged"
+    assert (told["mixed"], told["program"], told["devices"], told["used"]) == (2, "", [], [])
+    assert told["applied"]["status"] == "unknown" and "at least 2 llama.cpp programs" in told["applied"]["why"]
+    assert told["outcome"]["phase"] == "unknown" and told["outcome"]["key_line"] is None
+    assert [e["text"] for e in told["excerpts"]] == ["vk::DeviceLostError: vk::Queue::submit: ErrorDeviceLost"]
+    assert "put stillruns run -- before each" in told["next_step"]
+    assert once(tmp_path / "s", *words, options=("--fail-on", "crash")).returncode == 1
+    words[2] = f"cat '{tmp_path}/second' '{tmp_path}/second' >&2; exit 3"
+    told = document(tmp_path / "s", *words)
+    assert "exit status 3; at least 2 llama.cpp programs" in first(told) and not told["outcome"]["refs"]
+    argv = [sys.executable, "-m", "stillruns", "autopsy", told["trial"], "--json", "--store", str(tmp_path / "s")]
+    found = json.loads(subprocess.run(argv, capture_output=True, text=True, env=environment(), check=True).stdout)
+    assert len(found["servers"]) == 2 and {i["outcome"] for i in found["incidents"]} <= {"unknown"}
+    assert any("exit status 3 is that of the command" in warning["text"] for warning in found["warnings"])
+
+
+def test_tables_one_after_the_other(tmp_path: Path) -> None:
+    """llama-bench names its build at the end of its table only: two of them are two programs."""
+    table = "| llama 1B Q8_0 | 1.0 GiB | 1.0 B | Vulkan | 99 | tg8 | 12.00 ± 0.10 |\n\nbuild: 0a1b2c3 (4321)\n"
+    (tmp_path / "table").write_text(table)
+    told = document(tmp_path / "s", "sh", "-c", f"echo >&2 found; cat '{tmp_path}/table' '{tmp_path}/table'")
+    assert told["mixed"] == 2 and told["applied"]["status"] == "unknown"
+
+
+def test_programs_at_once(tmp_path: Path) -> None:
+    """Two that run beside each other and print no build: each is named as it was started, without its key."""
+    for name in ("llama-server", "llama-bench"):
+        (tmp_path / name).symlink_to(Path(sys.executable).resolve())
+    sleeps = "import sys, time; print(sys.argv[1], file=sys.stderr, flush=True); time.sleep(600)"
+    script = tmp_path / "both.sh"
+    script.write_text(
+        f"'{tmp_path}/llama-server' -I -S -c '{sleeps}' upone --api-key s3cret-of-ours &\n"
+        f"'{tmp_path}/llama-bench' -I -S -c '{sleeps}' uptwo &\nwait\n"
+    )
+    argv = [
+        sys.executable,
+        "-m",
+        "stillruns",
+        "run",
+        "--json",
+        "--store",
+        str(tmp_path / "s"),
+        "--",
+        "sh",
+        str(script),
+    ]
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as child:
+        assert child.stderr is not None and child.stdout is not None
+        waited = {"upone", "uptwo"}
+        for line in child.stderr:
+            waited.discard(line.strip())
+            if not waited:
+                child.send_signal(signal.SIGINT)  # a last look is taken then, and both run
+                break
+        child.stderr.read()
+        told = json.loads(child.stdout.read())
+    jsonschema.validate(told, ONCE)
+    assert told["mixed"] == 2 and sorted(words[0].rsplit("/", 1)[-1] for words in told["programs"]) == [
+        "llama-bench", "llama-server",
+    ]  # fmt: skip
+    assert "ran until it was stopped by Ctrl-C; at least 2 llama.cpp programs ran" in first(told)
+    assert "- seen to run: " in told["markdown"] and "s3cret-of-ours" not in json.dumps(told)
+
+
+@pytest.mark.engine()
+def test_a_program_that_tells_of_itself_is_no_second(tmp_path: Path, model: Path) -> None:
+    """`llama-server --version` before the server, as scripts have it, leaves the server's verdict alone."""
+    script = tmp_path / "serve.sh"
+    refused = server(model.with_name("gone.gguf"))
+    script.write_text(f"#!/bin/sh\n{refused[0]} --version\n{' '.join(refused)}\n")
+    script.chmod(0o755)
+    told = document(tmp_path / "s", script, **NO_GPU)
+    assert told["mixed"] == 0 and "of llama.cpp's" not in told["markdown"]
+
+
 def test_a_user_whose_name_is_a_verdict(tmp_path: Path) -> None:
     """The document keeps its closed words, whatever the user is called."""
     told = document(tmp_path / "s", "sh", "-c", "exit 3", USER="error", LOGNAME="unbekannt", HOME="/home/interrupted")

@@ -75,21 +75,35 @@ def state_and_parent(pid: int) -> tuple[str, int] | None:
         return None
 
 
-def descendants(root: int) -> list[int]:
-    """All living processes below `root`, zombies left out, parents before children."""
+def below(root: int) -> list[int]:
+    """All processes below `root`, ended ones that nobody has collected yet included, parents before children."""
     found: list[int] = []
     queue = children(root)
     seen = {root}
     while queue:
         pid = queue.pop(0)
-        if pid in seen:
-            continue
-        seen.add(pid)
-        stat = state_and_parent(pid)
-        if stat is not None and stat[0] not in "ZX":
+        if pid not in seen:
+            seen.add(pid)
             found.append(pid)
-        queue += children(pid)
+            queue += children(pid)
     return found
+
+
+def over(pid: int) -> bool:
+    """Whether nothing of a process runs any more: it is gone or a zombie. One whose first thread alone has ended has
+    a zombie's letter, and its other threads run on."""
+    stat = state_and_parent(pid)
+    if stat is None or stat[0] not in "ZX":
+        return stat is None
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) < 2
+    except OSError:
+        return True
+
+
+def descendants(root: int) -> list[int]:
+    """All processes below `root` of which something still runs, parents before children."""
+    return [pid for pid in below(root) if not over(pid)]
 
 
 class Launcher:

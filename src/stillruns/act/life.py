@@ -28,8 +28,10 @@ HUNG_GRACE = 5.0
 """Most seconds that a server which already missed a deadline gets between SIGTERM and SIGKILL."""
 MOST_MAPS = 8
 """Processes of one trial whose maps are read."""
-MOST_COMMANDS = 32
+MOST_COMMANDS = 256
 """Command lines of one trial that are kept."""
+WATCHED_GAP = 1.0
+"""Most seconds between looks at what a command starts: it may start one program after another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,8 @@ class Job:
     echo: Echo | None = None
     reap_seconds: float = REAP_SECONDS
     keep_commands: bool = False
-    """Whether the command lines of what the command starts are kept: a wrapper says nothing of what it runs."""
+    """Whether the command lines of what the command starts are kept: a wrapper says nothing of what it runs. One that
+    several processes had is kept twice."""
 
 
 @dataclass(slots=True)
@@ -94,6 +97,7 @@ class Life:
         self.stdout = Spool(folder / "stdout")
         self.stderr = Spool(folder / "stderr")
         self._owner_seen = False
+        self._met: set[tuple[int, int | None, tuple[str, ...]]] = set()
 
     def run(self) -> Seen:
         """From start to end. On return (also by an exception) no process of it lives, save unkillable ones."""
@@ -148,7 +152,7 @@ class Life:
     def _wait(self, server: Supervised) -> None:
         """No request to make: wait for the end, for `stop`, or for the time to be over."""
         deadline = server.started + (self.job.seconds if self.job.seconds is not None else float("inf"))
-        look = _Looks(server.started)
+        look = _Looks(server.started, WATCHED_GAP)
         while server.alive() and time.monotonic() < deadline:
             if self.job.stop is not None and self.job.stop.is_set():
                 self._look_at_maps(server)  # the last chance to see what it has started
@@ -229,20 +233,28 @@ class Life:
 
     def _look_at_maps(self, server: Supervised) -> None:
         """Keep the newest maps of the server and what runs below it, and every shared object ever seen."""
-        family = server.family()[:MOST_MAPS]
+        family = server.family()
         if self.job.keep_commands:
             self._keep_commands(family)
-        texts = [processes.mapped(pid) for pid in family]
+        texts = [processes.mapped(pid) for pid in family[:MOST_MAPS]]
         whole = b"".join(texts)
         if whole:
             self.seen.maps, self.seen.maps_at = whole, time.monotonic() - server.started
             self.seen.libraries |= processes.shared_objects(whole)
 
     def _keep_commands(self, family: list[int]) -> None:
-        """Every command line that was seen, once, in the order in which they were."""
-        for words in map(processes.command_line, family):
-            if words and words not in self.seen.commands and len(self.seen.commands) < MOST_COMMANDS:
-                self.seen.commands.append(words)
+        """The command line of every process that was seen, in the order in which they were, the same at most twice. A
+        child that has its parent's is a fork on its way to a program of its own (a debugger, say)."""
+        kept = self.seen.commands
+        for pid in family:
+            words = processes.command_line(pid)
+            met = (pid, processes.start_ticks(pid), words)
+            if not words or met in self._met or len(kept) >= MOST_COMMANDS:
+                continue
+            self._met.add(met)
+            stat = processes.state_and_parent(pid)
+            if kept.count(words) < 2 and (stat is None or processes.command_line(stat[1]) != words):
+                kept.append(words)
 
     def _settle(self, server: Supervised, cores_before: core_file.Before) -> None:
         """After the end: how it ended, its core, its streams."""
@@ -297,9 +309,10 @@ class Life:
 class _Looks:
     """When to look at the maps of a loading server: often at first, then ever less; a look costs a millisecond."""
 
-    def __init__(self, started: float) -> None:
+    def __init__(self, started: float, most: float = 10.0) -> None:
         self._next = started + 0.05
         self._gap = 0.1
+        self._most = most
 
     def due(self) -> bool:
         """Whether it is time; counts as a look when it is."""
@@ -307,5 +320,5 @@ class _Looks:
         if now < self._next:
             return False
         self._next = now + self._gap
-        self._gap = min(self._gap * 2, 10.0)
+        self._gap = min(self._gap * 2, self._most)
         return True

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stillruns.act.environment import HARNESS, TRIAL
-from stillruns.act.processes import environment, pid_namespace, start_ticks, state_and_parent
+from stillruns.act.processes import environment, over, pid_namespace, start_ticks
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,8 @@ def find() -> tuple[Orphan, ...]:
             continue
         pid = int(path.name)
         env = environment(pid)
-        if TRIAL in env and _dead(env.get(HARNESS, "")):
-            stat = state_and_parent(pid)
-            if stat is not None and stat[0] not in "ZX":
-                found.append(Orphan(pid, env[TRIAL], _command(pid)))
+        if TRIAL in env and _dead(env.get(HARNESS, "")) and not over(pid):
+            found.append(Orphan(pid, env[TRIAL], _command(pid)))
     return tuple(sorted(found, key=lambda orphan: orphan.pid))
 
 
@@ -50,8 +48,7 @@ def _dead(harness: str) -> bool:
     started = start_ticks(int(words[0]))
     if started is None:
         return not Path(f"/proc/{words[0]}").exists()
-    stat = state_and_parent(int(words[0]))
-    return started != int(words[1]) or (stat is not None and stat[0] in "ZX")
+    return started != int(words[1]) or over(int(words[0]))
 
 
 def _command(pid: int) -> str:
@@ -81,8 +78,7 @@ def kill(orphans: tuple[Orphan, ...], patience: float = 5.0) -> tuple[Orphan, ..
 
 
 def _lives(orphan: Orphan) -> bool:
-    stat = state_and_parent(orphan.pid)
-    return stat is not None and stat[0] not in "ZX" and environment(orphan.pid).get(TRIAL) == orphan.trial
+    return not over(orphan.pid) and environment(orphan.pid).get(TRIAL) == orphan.trial
 
 
 def sweep() -> tuple[tuple[Orphan, ...], tuple[Orphan, ...]]:

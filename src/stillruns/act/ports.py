@@ -6,8 +6,7 @@ import re
 import socket
 from pathlib import Path
 
-from stillruns.act.launcher import children
-from stillruns.act.processes import leaving, state_and_parent
+from stillruns.act.processes import below, leaving, over
 from stillruns.errors import EnvironmentLacks
 
 RETRIES = 5
@@ -95,21 +94,7 @@ def _sockets(pid: int) -> set[int] | None:
 def _ending(pid: int) -> bool:
     """Whether a process is on its way out, so that what it held can no longer be seen, but may still be there: its
     files are gone and it is no zombie yet, or its first thread has ended and others have not."""
-    stat = state_and_parent(pid)
-    if stat is None or stat[0] != "Z":
-        return stat is not None and leaving(pid)
-    try:
-        return len(list(Path(f"/proc/{pid}/task").iterdir())) > 1
-    except OSError:
-        return False
-
-
-def _family(root: int) -> list[int]:
-    """`root` and all below it, zombies too."""
-    found = [root]
-    for pid in found:
-        found += [child for child in children(pid) if child not in found]
-    return found
+    return not over(pid) and leaving(pid)
 
 
 def owner_is(port: int, root: int) -> bool | None:
@@ -122,7 +107,7 @@ def owner_is(port: int, root: int) -> bool | None:
     there = listeners(port)
     if not there:
         return None
-    family = _family(root)
+    family = [root, *below(root)]  # ended ones too: their sockets may be there a moment longer
     ours: set[int] = set()
     hidden = False
     for pid in family:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stillruns.act.launcher import descendants, state_and_parent
+from stillruns.act.launcher import below, descendants, over, state_and_parent
 
 __all__ = [
+    "below",
     "command_line",
     "core_dumping",
     "descendants",
     "environment",
     "leaving",
     "mapped",
+    "over",
     "pid_namespace",
     "shared_objects",
     "start_ticks",

@@ -16,6 +16,7 @@ from functools import cache
 from stillruns.catalogue import shipped
 from stillruns.errors import CatalogueError
 from stillruns.model.option_row import (
+    EnvValue,
     OptionReader,
     OptionRow,
     Options,
@@ -25,6 +26,7 @@ from stillruns.model.option_row import (
     Semantics,
     Status,
 )
+from stillruns.model.version import parse as parse_version
 
 CURATED = {"env_vars.csv": "env", "flags.csv": "flag", "cmake.csv": "cmake", "programs.csv": "program"}
 """Table -> kind of its rows."""
@@ -51,6 +53,7 @@ _COMPUTED = {
     "images.csv": ["prefix", "program", "source"],
     "llama_flags.csv": ["names", "negatives", "hint", "env", "programs", "repeat", "takes", "choices", "reader"],
     "readers.csv": ["name", "kind", "owner", "first", "last", "reader", "text"],
+    "env_values.csv": ["name", "value", "since", "until", "effect", "source"],
     "searched.csv": ["kind", "prefix", "owner", "first", "last", "releases", "source"],
 }
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
@@ -77,6 +80,7 @@ def options() -> Options:
         flags=tuple(_flag(place, row) for place, row in _rows("llama_flags.csv", _COMPUTED["llama_flags.csv"])),
         readers=tuple(_reader(place, row, known) for place, row in _rows("readers.csv", _COMPUTED["readers.csv"])),
         searched=tuple(_searched(p, row, known) for p, row in _rows("searched.csv", _COMPUTED["searched.csv"])),
+        env_values=tuple(_value(p, row) for p, row in _rows("env_values.csv", _COMPUTED["env_values.csv"])),
         images={row["prefix"]: row["program"] for _, row in _rows("images.csv", _COMPUTED["images.csv"])},
     )
 
@@ -185,6 +189,15 @@ def _reader(place: str, row: dict[str, str], owners: set[str]) -> OptionReader:
     return OptionReader(
         row["name"], row["kind"], row["owner"], row["first"], row["last"], row["reader"], row["text"], place
     )
+
+
+def _value(place: str, row: dict[str, str]) -> EnvValue:
+    if not row["name"] or not row["value"] or not row["source"] or (row["value"] == "*") > bool(row["effect"]):
+        raise CatalogueError(f"{place}: a value needs a variable, a source and, as `*`, an effect.")
+    for border in (row["since"], row["until"]):
+        if border and parse_version(border) is None:
+            raise CatalogueError(f"{place}: {border!r} is no release; write it as v0.12.4.")
+    return EnvValue(row["name"], row["value"], row["since"], row["until"], row["effect"], row["source"], place)
 
 
 def _searched(place: str, row: dict[str, str], owners: set[str]) -> Searched:

@@ -22,8 +22,8 @@ def command(paths: tuple[str, ...], as_json: bool, store_dir: Path | None) -> in
     """Read logs, journals, cores and run folders: requests, applied conditions, timeline, incidents.
 
     PATH is a file (also .gz, .xz, .zst, .bz2), a folder, a core file, or - for standard input; a store's folder (its
-    newest run), or the id of a run or trial in the store. Exit code 0 whatever the log shows; nothing is written
-    anywhere.
+    newest run), or the id of a run or trial in the store. What a folder holds besides logs (source code, prose) is
+    left out; a file that is named is read. Exit code 0 whatever the log shows; nothing is written anywhere.
     """
     stored = late.load("autopsy_job").opener(store_dir) if autopsy.names_a_store(paths) else None
     found = autopsy.perform(paths, sys.stdin.buffer, stored)

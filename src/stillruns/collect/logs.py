@@ -14,12 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from stillruns.collect import no_logs
+from stillruns.collect.no_logs import CACHES, MARKDOWN, LeftOut
 from stillruns.errors import UsageError
 from stillruns.model.expression import Expression
 
 BLOCK = 1 << 20
 MAX_FILES = 500
 """Of a folder, so many files are read."""
+LONGEST_PAGE = 16 << 20
+"""Bytes; what is longer and called Markdown is no page that a person wrote."""
 CORE_MAGIC = b"\x7fELF"
 
 _ID = Expression(r"\d{8}T\d{6}Z-[0-9a-f]{8}(?:\.\d{4,})?\Z")
@@ -82,6 +86,8 @@ class LogInput:
     stream: BinaryIO | None = None
     note: str = ""
     size: int = 0
+    page: bool = False
+    """A page in Markdown that a folder holds: only what it quotes is a log."""
     _digest: hashlib._Hash = field(default_factory=hashlib.sha256)
 
     @property
@@ -205,16 +211,17 @@ def in_store(path: str) -> bool:
     return (place / "VERSION").is_file() and (place / "journal").is_dir()
 
 
-def inputs(paths: tuple[str, ...], stdin: BinaryIO, documents: list[str] | None = None) -> tuple[LogInput, ...]:
-    """What the paths name, folders opened (files that look like logs, sorted). JSON documents of a folder are answers
-    and settings, whose words are no lines of a log: they are passed over, and added to `documents`. Raises UsageError
-    for what is not there."""
+def inputs(paths: tuple[str, ...], stdin: BinaryIO, left: LeftOut | None = None) -> tuple[LogInput, ...]:
+    """What the paths name, folders opened (files that look like logs, sorted). What a folder holds besides logs (JSON
+    documents, source code, settings, tables) is added to `left`: its words are no lines of a log. A file that is
+    named is read whatever it is. Raises UsageError for what is not there."""
     found: list[LogInput] = []
+    left = LeftOut() if left is None else left
     for path in paths:
         if path == "-":
             found.append(LogInput("-", stdin))
         elif Path(path).is_dir():
-            found += [LogInput(str(p)) for p in _files(Path(path), documents)]
+            found += _files(Path(path), left)
         elif not Path(path).exists():
             raise UsageError(f"{path} is not there; name a log file, a folder, or - for standard input.")
         else:
@@ -222,23 +229,33 @@ def inputs(paths: tuple[str, ...], stdin: BinaryIO, documents: list[str] | None 
     return tuple(found)
 
 
-def _files(folder: Path, documents: list[str] | None) -> list[Path]:
-    files = [p for p in sorted(folder.rglob("*")) if p.is_file() and not p.name.startswith(".")]
+def _files(folder: Path, left: LeftOut) -> list[LogInput]:
+    below = (p for p in sorted(folder.rglob("*")) if not CACHES.intersection(p.relative_to(folder).parts[:-1]))
+    files = [p for p in below if p.is_file() and not p.name.startswith(".")]
     chosen = []
     for path in files:
+        with path.open("rb") as file:
+            head = file.read(4096)
         if path.suffix == ".json" and _is_document(path):
-            if documents is not None:
-                documents.append(str(path))
-        elif _looks_like_log(path):
+            left.documents.append(str(path))
+        elif no_logs.is_one(path, head):
+            left.others.append(str(path))
+        elif _looks_like_log(path, head):
             chosen.append(path)
     if not chosen:
-        raise UsageError(f"{folder} holds no file that looks like a log; name the file itself.")
-    return chosen[:MAX_FILES]
+        besides = f" (left out, as they are no logs: {len(left.others)})" if left.others else ""
+        raise UsageError(f"{folder} holds no file that looks like a log{besides}; name the file itself.")
+    left.further = max(0, len(chosen) - MAX_FILES)
+    found = [LogInput(str(path), page=_is_page(path)) for path in chosen[:MAX_FILES]]
+    left.markdown += [entry.path for entry in found if entry.page]
+    return found
 
 
-def _looks_like_log(path: Path) -> bool:
-    with path.open("rb") as file:
-        head = file.read(4096)
+def _is_page(path: Path) -> bool:
+    return path.suffix.lower() in MARKDOWN and path.stat().st_size <= LONGEST_PAGE
+
+
+def _looks_like_log(path: Path, head: bytes) -> bool:
     if not head or head.startswith(_BINARY):
         return False
     if head.startswith(CORE_MAGIC):

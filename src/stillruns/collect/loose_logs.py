@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stillruns.collect.logs import LogInput
+from stillruns.collect.no_logs import CACHES, MARKDOWN, is_one
 from stillruns.collect.worklog import DEPTH, MAX_FILE, MAX_FILES
 from stillruns.errors import UsageError
 
@@ -30,7 +31,10 @@ def find(paths: Sequence[Path]) -> tuple[tuple[LooseLog, ...], tuple[str, ...]]:
     for path in paths:
         if path.is_dir():
             for name, file in _below(path):
-                _sort(LooseLog(name, file), found, left_out)
+                if file.is_file() and not file.is_symlink() and _is_no_log(file):
+                    left_out.append(f"{name}: source code, settings, a table or prose; name it to import it")
+                else:
+                    _sort(LooseLog(name, file), found, left_out)
         elif path.is_file():
             _sort(LooseLog(path.name, path), found, left_out)
         else:
@@ -38,11 +42,21 @@ def find(paths: Sequence[Path]) -> tuple[tuple[LooseLog, ...], tuple[str, ...]]:
     return tuple(found), tuple(left_out[:100])
 
 
+def _is_no_log(file: Path) -> bool:
+    """Whether a file of a folder is no log as a whole: what a page in Markdown quotes is a part of it."""
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(_HEAD)
+    except OSError:
+        head = b""  # whoever reads it says that it cannot be read
+    return file.suffix.lower() in MARKDOWN or is_one(file, head)
+
+
 def _below(root: Path) -> list[tuple[str, Path]]:
     files = []
     for place, folders, names in os.walk(root, followlinks=False):
         deep = len(Path(place).parts) - len(root.parts) >= DEPTH
-        folders[:] = [] if deep else sorted(f for f in folders if not f.startswith("."))
+        folders[:] = [] if deep else sorted(f for f in folders if not f.startswith(".") and f not in CACHES)
         files += [Path(place) / name for name in names if not name.startswith(".")]
     return sorted((str(file.relative_to(root)), file) for file in files)
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from stillruns.catalogue import literals, load
 from stillruns.collect import core_dump, logs, worklog
+from stillruns.collect.no_logs import LeftOut
 from stillruns.judge.incidents import fields as incident_fields
 from stillruns.judge.incidents import incident
 from stillruns.judge.incidents.incident import Knowledge
@@ -25,7 +26,7 @@ from stillruns.model.backend import Runtime
 from stillruns.model.kernel_log import KernelEvent
 from stillruns.model.server_log import Ending, Note, ServerLog
 from stillruns.normalise.crash import signs
-from stillruns.normalise.logs import kernel, llama_cpp_server, seam
+from stillruns.normalise.logs import fences, kernel, llama_cpp_server, seam
 from stillruns.normalise.logs.prefilter import Prefilter, dense_from
 from stillruns.normalise.logs.reader import CleanLine, visible
 from stillruns.normalise.logs.streams import (
@@ -37,6 +38,9 @@ from stillruns.normalise.logs.streams import (
     SupervisorLine,
     default_openers,
 )
+
+NAMED = 8
+"""So many of the files that were left out are named."""
 
 
 @dataclass
@@ -81,24 +85,38 @@ def perform(paths: tuple[str, ...], stdin: BinaryIO, stored: Opener | None = Non
         if stored is not None and logs.in_store(path):
             _stored(stored(path), catalogue, whole)
             continue
-        documents: list[str] = []
-        for entry in logs.inputs((path,), stdin, documents):
+        left = LeftOut()
+        for entry in logs.inputs((path,), stdin, left):
             source = f"s{len(whole.sources)}"
             if entry.path != "-" and logs.is_core(Path(entry.path)):
                 _core(entry, source, catalogue, whole)
             else:
                 _log(entry, source, catalogue, whole)
-        if documents:
-            whole.warnings.append(Note("input", _passed(path, documents)))
+        whole.warnings += [Note("input", text) for text in _passed(path, left)]
     return conclude(whole, catalogue)
 
 
-def _passed(path: str, documents: list[str]) -> str:
-    """What a folder holds besides logs."""
-    text = f"{len(documents)} JSON documents in {path} are no logs and were passed over"
-    if any(name.rsplit("/", 1)[-1] == worklog.RESULT for name in documents):
-        text += f"; `stillruns import {path}` joins the requests of its {worklog.RESULT} with the journal"
-    return text
+def _passed(path: str, left: LeftOut) -> Iterator[str]:
+    """What a folder holds besides logs, each kind in a sentence."""
+    if left.documents:
+        text = f"{len(left.documents)} JSON documents in {path} are no logs and were passed over"
+        if any(name.rsplit("/", 1)[-1] == worklog.RESULT for name in left.documents):
+            text += f"; `stillruns import {path}` joins the requests of its {worklog.RESULT} with the journal"
+        yield text
+    if left.others:
+        what = "are source code, settings, tables or prose and were left out"
+        yield f"{len(left.others)} files in {path} {what}: {_some(left.others)}; name one to have it read"
+    if left.markdown:
+        what = f"of {len(left.markdown)} pages in Markdown in {path} only the code blocks were read"
+        yield f"{what}: {_some(left.markdown)}; name one to have all of it read"
+    if left.further:
+        yield f"{left.further} further files in {path} were not read, after the first {logs.MAX_FILES}; name them"
+
+
+def _some(names: list[str]) -> str:
+    """The first of them, and how many more."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(name.rsplit("/", 1)[-1] for name in names[:NAMED]) + more
 
 
 def _stored(opened: tuple[Sequence[TrialLog], list[Note]], catalogue: Catalogue, whole: _Whole) -> None:
@@ -162,7 +180,7 @@ def _log(entry: logs.LogInput, source: str, catalogue: Catalogue, whole: _Whole)
     line: CleanLine | None = None
     splitter = Splitter(source, catalogue, default_openers(), lambda: f"srv{next(whole.ids)}")
     prefilter = Prefilter()
-    for block in entry.blocks():
+    for block in entry.blocks() if not entry.page else (fences.quoted(b"".join(entry.blocks())),):
         place = dense_from(block) if prefilter.whole else None
         for piece in (block,) if place is None else (block[:place], block[place:]):
             if entry.size > prefilter.whole and not prefilter.literals:

@@ -29,7 +29,7 @@ from stillruns.judge.trials.user_command import UserCommand
 from stillruns.lab.running import shelf
 from stillruns.lab.runs import once_told, reading, verdict_digest
 from stillruns.lab.specs.spec_file import DEFAULT_PROMPT
-from stillruns.model.absence import Absence
+from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.once_result import STOPPED_BY, OnceResult
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.server_facts import ServerFacts
@@ -136,10 +136,12 @@ def judged(store: Store, record: TrialRecord, body: Mapping[str, object]) -> tup
     asked = body.get("asked")
     if isinstance(asked, dict):
         command = dataclasses.replace(command, asked={str(k): str(v) for k, v in asked.items()})
-    inner = None if command.program else user_command.started(_commands(store, record))
+    started = user_command.started(_commands(store, record))
     read = reading.read(store, record)
-    result = judge_once.judge(command, record, read.facts, read.answered, inner)
-    return once_told.tell(result, store, read, inner or command, body), read.facts
+    tables = once_told.tables(store, record)
+    result = judge_once.judge(command, record, read.facts, read.answered, started, tables)
+    told = once_told.tell(result, store, read, started[0] if result.started else command, body)
+    return told, Absence(AbsenceReason.UNPARSABLE, result.applied.why) if result.mixed else read.facts
 
 
 def _commands(store: Store, record: TrialRecord) -> list[list[str]]:

@@ -190,7 +190,7 @@ def _check(
         faulty.append("the fault did not strike")
     if outcome.kind not in (fault.outcome, fault.also):
         faulty.append(f"judged {outcome.kind.value}")
-    elif fault.outcome is not OutcomeKind.OK and outcome.phase is not fault.judged_phase:
+    elif fault.outcome is not OutcomeKind.OK and outcome.phase is not fault.visible_phase(record):
         faulty.append(f"phase judged {outcome.phase.value}")
     if fault.signal and outcome.signal != fault.signal:
         faulty.append(f"signal judged {outcome.signal}")

@@ -17,6 +17,8 @@ class KernelEventKind(str, Enum):
     GPU_RESET = "gpu reset"
     FENCE_TIMEOUT = "fence timeout"
     GPU_HANG = "gpu hang"
+    QUEUE_HANG = "queue preemption"
+    OOPS = "oops"
     FIRMWARE = "firmware"
     ATOMICS = "pci atomics"
     RAS = "ras"
@@ -28,8 +30,9 @@ class KernelEventKind(str, Enum):
 
 
 class KernelEvent(msgspec.Struct, frozen=True):
-    """One line of the kernel. `process` and `pid` belong to whoever it names, `module` is the library of a segfault,
-    `device` a PCI address, `what` the ring, the reason or the Xid number. `at` as written, or empty."""
+    """One line of the kernel; of an oops that of the driver's function that failed. `process` and `pid` belong to
+    whoever it names, `module` is the library of a segfault, `device` a PCI address, `what` the ring, the reason, the
+    function or the Xid number. `at` as written, or empty."""
 
     kind: KernelEventKind
     ref: Ref

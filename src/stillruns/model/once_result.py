@@ -20,7 +20,9 @@ class OnceResult:
 
     Told beside the verdict, in no digest of it: `started` is the command line of the llama.cpp program that a wrapper
     started, `used` the devices that its log says were in use, `system` the host in one line, `environment` the
-    variables that the stack reads, `answer` what came back to our own request."""
+    variables that the stack reads, `answer` what came back to our own request. `mixed` says how many llama.cpp
+    programs ran at least where that is more than one, else it is 0: none of them is judged then, only how the command
+    itself ended; `programs` are the command lines of those that were seen."""
 
     run: str
     trial: str
@@ -45,3 +47,5 @@ class OnceResult:
     system: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     answer: str = ""
+    mixed: int = 0
+    programs: tuple[tuple[str, ...], ...] = ()

@@ -128,6 +128,21 @@ class Searched:
 
 
 @dataclass(frozen=True, slots=True)
+class EnvValue:
+    """The releases `since` to `until` (empty: the first, the newest that was read) that take a value of a variable,
+    and what comes of it (`effect`, may be empty). `value` may hold `*` and `?`; a row whose value is `*` says what
+    those releases do with every value that they do not take."""
+
+    name: str
+    value: str
+    since: str
+    until: str
+    effect: str
+    source: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """The whole catalogue of options."""
 
@@ -137,6 +152,7 @@ class Options:
     readers: tuple[OptionReader, ...]
     searched: tuple[Searched, ...]
     images: dict[str, str]
+    env_values: tuple[EnvValue, ...] = ()
     _rows: dict[tuple[str, str], OptionRow] = field(default_factory=dict, compare=False, repr=False)
     _readers: dict[tuple[str, str], list[OptionReader]] = field(default_factory=dict, compare=False, repr=False)
 

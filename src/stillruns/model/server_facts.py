@@ -127,3 +127,5 @@ class ServerFacts(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     file_type: str = ""
     """The type of the weights of the model that was loaded last (`Q4_0`, `F16`); empty where no line tells it."""
+    builds: int = 0
+    """Lines that name a build: a program prints one as it starts, so more than one tell of several programs."""

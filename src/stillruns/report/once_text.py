@@ -21,6 +21,8 @@ from stillruns.report.numbers import rounded
 LINES = 60
 EXCERPTS = 24
 WIDTH = 240
+PROGRAMS = 6
+"""Command lines of programs where several ran."""
 COMMAND = 6
 """Lines of a command."""
 CAUSE = 100
@@ -57,11 +59,15 @@ def headline(result: OnceResult) -> str:
     name = result.program or result.argv[0].rsplit("/", 1)[-1]
     ended = _without_phase(result, result.outcome.text) + _cause(result)
     if result.outcome.kind is OutcomeKind.OK:
-        ended = "ended cleanly"
+        ended = "ended cleanly" if not result.mixed else "exit status 0"
         if result.tokens_per_second is not None or result.answer:
             ended = f"ran and answered{_monotone(result)}"
         elif result.stopped_by_us:
             ended = f"ran until it was stopped by {_stopper(result)}"
+    if result.mixed:
+        return pasteable.text(
+            f"{name}: {ended}; at least {result.mixed} llama.cpp programs ran, none of them is judged"
+        )
     layers = result.applied.factors.get("gpu_layers")
     placed = f"; layers asked {layers.asked}, {_got(layers)}" if layers else ""
     return pasteable.text(f"{name}: {ended}{placed}{_where(result)}")
@@ -72,12 +78,15 @@ def _facts(result: OnceResult) -> list[str]:
     lines = [f"- program: {_program(result)}"]
     if result.started:
         lines.append(f"- started as: {_code(pasteable.command(result.started)[: 2 * WIDTH])}")
+    lines += [f"- seen to run: {_code(pasteable.command(words)[:WIDTH])}" for words in result.programs[:PROGRAMS]]
+    if len(result.programs) > PROGRAMS:
+        lines.append(f"- seen to run besides: {len(result.programs) - PROGRAMS} more")
     if result.system:
         lines.append(f"- system: {pasteable.text(result.system)}")
     lines += [f"- device listed: {pasteable.text(device)}" for device in result.devices[:6]]
     if result.environment:
         lines.append(f"- environment: {_code(pasteable.variables(result.environment)[: 2 * WIDTH])}")
-    if result.added and (result.program or result.version or result.devices):
+    if result.added and (result.mixed or result.program or result.version or result.devices):
         added = _code(pasteable.variables(result.added))
         lines.append(f"- added to the environment by stillruns, so that the load lines are printed: {added}")
     lines.append(f"- ended: {ending(result)}")
@@ -92,6 +101,8 @@ def _facts(result: OnceResult) -> list[str]:
 
 
 def _program(result: OnceResult) -> str:
+    if result.mixed:
+        return f"at least {result.mixed} of llama.cpp's, with one log"
     if not result.program:
         return (
             "no llama.cpp one" if not (result.version or result.devices) else f"llama.cpp {result.version}".rstrip()
@@ -175,6 +186,7 @@ def document(result: OnceResult) -> dict[str, Any]:
         result,
         argv=pasteable.words(result.argv),
         started=pasteable.words(result.started),
+        programs=tuple(pasteable.words(words) for words in result.programs),
         asked={k: v if k != "api_key" else pasteable.SECRET for k, v in result.asked.items()},
         environment={k: v if not secret_name(k) else pasteable.SECRET for k, v in result.environment.items()},
     )
@@ -207,6 +219,8 @@ def marks(result: OnceResult) -> set[str]:
         earned.add("wrong")
     elif result.outcome.kind not in (OutcomeKind.OK, OutcomeKind.INTERRUPTED):
         earned.add("crash")
+    elif result.mixed and result.outcome.refs:
+        earned.add("crash")  # one of its programs' lines tells of trouble, and nobody can say that it went well
     if result.applied.status is Answer.NO:
         earned.add("void")
     return earned

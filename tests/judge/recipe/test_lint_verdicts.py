@@ -101,10 +101,18 @@ CASES = [
     ("HSA_OVERRIDE_GFX_VERSION=9.0.10 ollama serve", "HSA_OVERRIDE_GFX_VERSION", "read", "ok", ""),
     ("RADV_DEBUG=novm,zerovram llama-server", "RADV_DEBUG", "read", "other meaning", ""),
     ("RADV_DEBUG=nocache,zerovram llama-server", "RADV_DEBUG", "read", "ok", ""),
-    ("OLLAMA_LLM_LIBRARY=rocm ollama serve", "OLLAMA_LLM_LIBRARY", "read", "not accepted", ""),
-    ("OLLAMA_LLM_LIBRARY=rocm_v7_2 ollama serve", "OLLAMA_LLM_LIBRARY", "read", "ok", ""),
-    ("docker run -e OLLAMA_LLM_LIBRARY=rocm ollama/ollama:rocm", "OLLAMA_LLM_LIBRARY", "read", "not accepted", ""),
-    ("docker run -e OLLAMA_LLM_LIBRARY=rocm ollama/ollama:0.20.1", "OLLAMA_LLM_LIBRARY", "read", None, ""),
+    ("OLLAMA_LLM_LIBRARY=cuda ollama serve", "OLLAMA_LLM_LIBRARY", "read", "not accepted", ""),
+    ("OLLAMA_LLM_LIBRARY= ollama serve", "OLLAMA_LLM_LIBRARY", "read", None, ""),
+    ("docker run -e OLLAMA_LLM_LIBRARY=rocm ollama/ollama:rocm", "OLLAMA_LLM_LIBRARY", "read", None, ""),
+    ("docker run -e OLLAMA_LLM_LIBRARY=rocm ollama/ollama:0.20.1-rocm", "OLLAMA_LLM_LIBRARY", "read", "ok", ""),
+    ("docker run -e OLLAMA_LLM_LIBRARY=rocm ollama/ollama:0.32.1-rocm", "OLLAMA_LLM_LIBRARY", "read", "not accepted",
+     ""),
+    ("docker run -e OLLAMA_LLM_LIBRARY=rocm ollama/ollama:0.30.0-rc17", "OLLAMA_LLM_LIBRARY", "read", None, ""),
+    ("docker run -e OLLAMA_VULKAN=1 ollama/ollama:0.5.7", "OLLAMA_VULKAN", "not found", "no effect", ""),
+    ("docker run -e OLLAMA_INTEL_GPU=1 ollama/ollama:0.5.7", "OLLAMA_INTEL_GPU", "read", "ok", ""),
+    ("docker run -e OLLAMA_INTEL_GPU=1 ollama/ollama:0.13.0", "OLLAMA_INTEL_GPU", "removed", "no effect", ""),
+    ("docker run -e OLLAMA_MULTIUSER_CACHE=1 ollama/ollama:0.5.7", "OLLAMA_MULTIUSER_CACHE", "read", None, ""),
+    ("docker run -e OLLAMA_MULTIUSER_CACHE=1 ollama/ollama", "OLLAMA_MULTIUSER_CACHE", "removed", "no effect", ""),
     ("docker run -e OLLAMA_LLM_LIBRARY=rocm me/mine", "OLLAMA_LLM_LIBRARY", "read", None, ""),
     ("docker run -e OLLAMA_VULKAN=1 me/mine", "OLLAMA_VULKAN", "read", "ok", ""),
     ("OLLAMA_KEEP_ALIVE=-1 ollama serve", "OLLAMA_KEEP_ALIVE", "read", "ok", ""),
@@ -139,6 +147,35 @@ def test_by_the_catalogue(recipe: str, name: str, verdict: str, value: str | Non
     assert use in (item.use or "")
     assert item.evidence
     assert all(cited.place and cited.kind for cited in item.evidence)
+
+
+OLD_IMAGE = "docker run ghcr.io/ggml-org/llama.cpp:server-cuda12-b5000 -m x.gguf "
+
+
+@pytest.mark.parametrize(
+    ("recipe", "name", "verdict", "value"),
+    [
+        (OLD_IMAGE + "--no-mmap", "--no-mmap", "read", None),
+        (OLD_IMAGE + "-fa -ngl 99", "-fa", "read", None),
+        (OLD_IMAGE + "-ngl 99", "-ngl", "read", "ok"),
+        (OLD_IMAGE + "--load-mode none", "--load-mode", "not found", "no effect"),
+        (OLD_IMAGE.replace("b5000", "b10900") + "--no-mmap", "--no-mmap", "removed", None),
+        (OLD_IMAGE.replace("b5000", "b11434") + "-fa -ngl 99", "-fa", "read", "not accepted"),
+    ],
+)
+def test_the_build_that_an_image_names(recipe: str, name: str, verdict: str, value: str | None) -> None:
+    """The newest options are no verdict on the older build in an image's tag; what is known of its range is."""
+    item = only(recipe, name)
+    assert pair(item) == (verdict, value), item.why
+    if item.good:
+        assert judged(recipe).corrected is None
+
+
+def test_a_flag_of_which_an_older_image_may_know_is_not_judged() -> None:
+    """The newest release has no such flag, and what the older one had was not read."""
+    result = judged(OLD_IMAGE + "--draft-max 8\n")
+    assert "--draft-max" not in [item.name for item in result.items]
+    assert any("--draft-max" in note for note in result.notes)
 
 
 HIP = engine(strings=("GGML_CUDA_P2P",), libraries=("libggml-hip.so", "libamdhip64.so.6", "libhsa-runtime64.so.1"))
@@ -208,12 +245,42 @@ def test_variables_of_the_shell_are_not_judged() -> None:
     assert "FOO, LD_LIBRARY_PATH, PATH" in result.notes[-1]
 
 
+RELEASES = [
+    ("0.20.1", "rocm", "ok"),
+    ("0.30.0", "rocm", "not accepted"),
+    ("0.33.0", "rocm_v7_2", "ok"),
+    ("0.24.0", "rocm_v7_2", "not accepted"),
+    ("0.5.7", "rocm", "not accepted"),
+    ("0.5.7", "rocm_avx", "ok"),
+    ("0.1.32", "rocm_v60102", "ok"),
+    ("0.9.6", "cuda_v11", "not accepted"),
+    ("0.12.11", "vulkan", "ok"),
+    ("0.20.1", "cuda_v11", "not accepted"),
+    ("0.12.3", "vulkan", "not accepted"),
+    ("0.12.3", "cpu", "not accepted"),
+    ("0.31.0", "cpu", "ok"),
+    ("0.31.0", "cuda", "not accepted"),
+    ("0.0.0", "rocm", None),
+]
+
+
 def test_words_of_an_installed_ollama_are_not_those_of_the_newest() -> None:
     """Which libraries a build of Ollama has is not known from the newest release's list."""
-    mine = Installed("ollama", "/opt/ollama", "on PATH", "0.20.1", (), (), (), {})
-    item = only("OLLAMA_LLM_LIBRARY=rocm ollama serve", "OLLAMA_LLM_LIBRARY", mine)
+    for version, name, verdict in RELEASES:
+        mine = Installed("ollama", "/opt/ollama", "on PATH", f"ollama version is {version}", (), (), (), {})
+        item = only(f"OLLAMA_LLM_LIBRARY={name} ollama serve", "OLLAMA_LLM_LIBRARY", mine)
+        assert pair(item) == ("read", verdict), (version, name, item.why)
+
+
+@pytest.mark.parametrize(
+    "name", ["rocm", "rocm_v6", "rocm_v7_2", "rocm_v60102", "cuda_v11", "cuda_v12", "vulkan", "cpu"]
+)
+def test_without_a_release_a_value_that_changed_is_unknown(name: str) -> None:
+    """It is neither right nor wrong where no release is known, and it is said for which it holds."""
+    item = only(f"OLLAMA_LLM_LIBRARY={name} ollama serve", "OLLAMA_LLM_LIBRARY")
     assert pair(item) == ("read", None)
-    assert "newest release" in item.why
+    assert "which release of Ollama runs is not known" in item.why and f"`{name}` is taken " in item.why
+    assert "up to v0.12.3 what is not taken is passed over" in item.why
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,8 @@ def test_the_full_check_writes_nothing(tmp_path: Path) -> None:
     home, store, trace = tmp_path / "home", tmp_path / "store", tmp_path / "trace"
     home.mkdir()
     env = {**os.environ, "HOME": str(home), "STILLRUNS_STORE": str(store), "PYTHONDONTWRITEBYTECODE": "1"}
-    argv = ["strace", "-f", "-qq", "-s", "300", "-e", f"trace=open,openat,{MAKES}", "-o", str(trace), "--"]
+    only = f"trace=open,openat,{MAKES}"
+    argv = ["strace", "-f", "--seccomp-bpf", "-qq", "-s", "300", "-e", only, "-o", str(trace), "--"]
     done = subprocess.run(
         [*argv, sys.executable, "-m", "stillruns", "check"],
         capture_output=True, text=True, env=env, cwd=tmp_path, timeout=300, check=False,

@@ -104,6 +104,19 @@ def test_each_log_is_a_run_once(logs: Path, tmp_path: Path) -> None:
     assert verify(tmp_path / "store").ok
 
 
+def test_what_quotes_a_log_is_none(logs: Path, tmp_path: Path) -> None:
+    """A page and a test that hold a log's lines make no run of a folder; what is named is imported."""
+    lines = (logs / "log-01.log").read_text()
+    shutil.rmtree(logs)
+    logs.mkdir()
+    (logs / "page.md").write_text(f"We saw\n\n{lines}")
+    (logs / "test_it.py").write_text(f'LOG = """{lines}"""\n')
+    with open_store(tmp_path / "store") as store:
+        with pytest.raises(UsageError, match="nothing to import"):
+            importing.run(logs, store)
+        assert [r.requests for r in importing.run(logs / "page.md", store).runs] == [1]
+
+
 def test_single_files_and_compressed_ones(logs: Path, tmp_path: Path) -> None:
     """A log may be named itself, or be compressed; the study is called like its folder."""
     packed = logs / "packed.gz"

@@ -14,6 +14,7 @@ from stillruns.act.shim import preloading
 from stillruns.errors import EnvironmentLacks
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.phase import Phase
+from stillruns.model.trial import TrialRecord
 
 TERMINATED = "exit 0"
 """The server lived on and ended in order after our SIGTERM."""
@@ -50,6 +51,17 @@ class Fault:
     def id(self) -> str:
         """`decode:segv`: the value of STILLRUNS_FAULT for its first arrival."""
         return f"{self.phase.value}:{self.kind}"
+
+    def visible_phase(self, record: TrialRecord) -> Phase:
+        """The phase that a judgement of this trial has to say: `judged_phase`, save where nothing can show it.
+
+        A server sends its tokens from a thread of its own; one that dies in decode before that thread came to send
+        any looks from outside like one that died in the prompt.
+        """
+        died = record.end is not None and record.end.stopped_by_us is None
+        if self.judged_phase is Phase.DECODE and died and record.exchange and not record.exchange.tokens_seen:
+            return Phase.PROMPT
+        return self.judged_phase
 
 
 PLACES: dict[Phase, str] = {

@@ -53,20 +53,25 @@ _TEXTS: tuple[tuple[Expression, Backend], ...] = (
             r"ROCm error|ROCm\d|rocBLAS|hip[A-Z]\w+|HSA_STATUS|by GPU node-|by agent node-|HIP error|HIP out of|"
             r"\bhsa_|code objects? found for: gfx|unsupported target: 'gfx|amd_comgr|rocdevice\.cpp|ggml-hip|"
             r"\bhip_[a-z_]{1,30}\.cpp:\d|/dev/kfd|rocminfo\.cc|HIP kernel \S{1,80} has no device code|"
-            r"\bCannot read \S{0,300}TensileLibrary"
+            r"\bCannot read \S{0,300}TensileLibrary|TensileLibrary_\w{0,80}gfx|rocblaslt error|\bhipblas\w{1,60}\("
         ),
         Backend.ROCM,
     ),
     (Expression(r"SYCL error|ggml-sycl|ggml_sycl|level_zero backend|UR_RESULT"), Backend.SYCL),
     (Expression(r"ggml_metal|ggml-metal|kIOGPUCommandBuffer"), Backend.METAL),
     # HIP builds print their own names here (hipGetLastError): the macro is expanded before it is printed
-    (Expression(r"^\s{0,8}(?:>\s{1,4})?(?:cuda[A-Z]\w{1,60}|cublas[A-Z]\w{1,60})\("), Backend.CUDA),
+    (
+        Expression(r"^\s{0,8}(?:>\s{1,4})?(?:cuda[A-Z]\w{1,60}|cublas[A-Z]\w{1,60}|cuMem[A-Z]\w{1,60})\("),
+        Backend.CUDA,
+    ),
     (Expression(r"CUDA kernel \S{1,80} has no device code"), Backend.CUDA),
+    # PyTorch for ROCm says HIP in both
+    (Expression(r"^CUDA kernel errors might be asynchronously|\bTORCH_USE_CUDA_DSA\b"), Backend.CUDA),
     (Expression(r"CUDA error: (?:.*)sm_\d|cuda_fp16|cuBLAS|CUBLAS_STATUS|NVRM|libcuda\.so"), Backend.CUDA),
 )
 _CPU_SOURCE = Expression(r"/ggml-cpu/\S{1,80}\.(?:c|cpp|h):\d{1,6}: ")
 """ggml stops in a file of its CPU backend: the operation that failed ran there."""
-_CUDA_BUFFER = Expression(r"\b(?:allocate|allocating) CUDA\d{1,3} buffer")
+_CUDA_BUFFER = Expression(r"\b(?:allocate|allocating) CUDA(?:\d{1,3}|_Host) buffer")
 """Of buffers HIP builds say ROCm0; only of errors did they say CUDA until late 2024."""
 _NEW_TREE = Expression(r"ggml-cuda[/\\]ggml-cuda\.cu")
 

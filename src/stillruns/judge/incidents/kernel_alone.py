@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from stillruns.judge.incidents import fields
+from stillruns.judge.incidents.kernel_lines import DEATHS, OURS, SEVERE
 from stillruns.judge.incidents.signature import signature
 from stillruns.model.autopsy import Confidence, Excerpt, Incident
 from stillruns.model.backend import Backend
@@ -25,39 +27,62 @@ def kernel_backend(on: Backend, kernel: tuple[KernelEvent, ...]) -> Backend:
             ("libggml-hip", Backend.ROCM),
             ("libggml-cuda", Backend.CUDA),
             ("libggml-sycl", Backend.SYCL),
+            ("libcuda.so", Backend.CUDA),
+            ("libamdhip64.so", Backend.ROCM),
+            ("libhsa-runtime64.so", Backend.ROCM),
+            ("librocblas.so", Backend.ROCM),
+            ("libvulkan_", Backend.VULKAN),
         ):
             if event.module.startswith(start):
                 return found
     return on
 
 
-def kernel_only(run: list[KernelEvent]) -> Incident:
-    """What only the kernel saw."""
-    kinds = {event.kind for event in run}
-    key = run[0]
+class _Told(NamedTuple):
+    """What a run of the kernel's lines comes to."""
+
+    outcome: OutcomeKind
     parts: tuple[Component, ...]
-    segfault = next((e for e in run if e.kind is KernelEventKind.SEGFAULT), None)
-    if KernelEventKind.OOM_KILL in kinds:
-        outcome, parts, signal = OutcomeKind.OOM, (Component.CONFIGURATION,), "SIGKILL"
+    signal: str | None
+    said: str
+    key: KernelEvent
+
+
+def _told(run: list[KernelEvent]) -> _Told:
+    """Deaths before faults: what ended tells more than what it ran on."""
+    first = {event.kind: event for event in reversed(run)}
+    if killed := first.get(KernelEventKind.OOM_KILL):
         said = "The kernel killed the process for want of memory: the machine's, or what its container may use."
-        key = next(e for e in run if e.kind is KernelEventKind.OOM_KILL)
-    elif segfault is not None:
-        outcome, signal, key = OutcomeKind.CRASH, "SIGSEGV", segfault
-        parts = fields.components(None, outcome, (), Backend.UNKNOWN, run, "")
-        where = f" in {segfault.module}" if segfault.module else ""
-        said = f"The kernel says that {segfault.process} died of a segmentation fault{where}."
-    elif KernelEventKind.TRAP in kinds:
-        outcome, parts, signal = OutcomeKind.CRASH, (Component.HOST_CPU,), None
+        return _Told(OutcomeKind.OOM, (Component.CONFIGURATION,), "SIGKILL", said, killed)
+    if fault := first.get(KernelEventKind.SEGFAULT):
+        parts = fields.components(None, OutcomeKind.CRASH, (), Backend.UNKNOWN, run, "")
+        where = f" in {fault.module}" if fault.module else ""
+        said = f"The kernel says that {fault.process} died of a segmentation fault{where}."
+        return _Told(OutcomeKind.CRASH, parts, "SIGSEGV", said, fault)
+    if KernelEventKind.TRAP in first:
         said = "The kernel says that the process died of a CPU trap."
-    else:
-        outcome, signal = OutcomeKind.DEVICE_LOST, None
-        parts = (Component.KERNEL_DRIVER, Component.GGML_BACKEND, Component.HARDWARE)
-        if KernelEventKind.RAS in kinds or KernelEventKind.XID in kinds:
-            parts = (Component.HARDWARE, Component.KERNEL_DRIVER)
-        said = "The kernel reports a fault or a reset of the GPU; no server's lines beside it say who was hit."
-        hit = next((e.process for e in run if e.process and e.kind is KernelEventKind.GPU_HANG), "")
-        if hit:
-            said = f"The kernel says that the GPU hung under {hit}, and that it reset it."
+        return _Told(OutcomeKind.CRASH, (Component.HOST_CPU,), None, said, run[0])
+    if oops := first.get(KernelEventKind.OOPS):
+        said = f"The GPU's driver in the kernel itself failed, in {oops.what}: an oops. A new boot is due."
+        return _Told(OutcomeKind.CRASH, (Component.KERNEL_DRIVER,), None, said, oops)
+    parts = (Component.KERNEL_DRIVER, Component.GGML_BACKEND, Component.HARDWARE)
+    if KernelEventKind.RAS in first or KernelEventKind.XID in first:
+        parts = (Component.HARDWARE, Component.KERNEL_DRIVER)
+    said = "The kernel reports a fault or a reset of the GPU; no server's lines beside it say who was hit."
+    if KernelEventKind.QUEUE_HANG in first:
+        said = "The GPU did not give up its compute queues when the kernel asked: what ran there hangs."
+    hit = next((e.process for e in run if e.process and e.kind is KernelEventKind.GPU_HANG), "")
+    if hit:
+        said = f"The kernel says that the GPU hung under {hit}, and that it reset it."
+    return _Told(OutcomeKind.DEVICE_LOST, parts, None, said, run[0])
+
+
+def kernel_only(run: list[KernelEvent]) -> Incident:
+    """What only the kernel saw. Where the GPU failed, the death of another program beside it is only an effect."""
+    if any(event.kind in SEVERE for event in run):
+        run = [event for event in run if event.kind not in DEATHS or OURS.search(event.process)]
+    kinds = {event.kind for event in run}
+    outcome, parts, signal, said, key = _told(run)
     on = kernel_backend(Backend.UNKNOWN, tuple(run))
     process = next((e.process for e in run if e.process), "")
     return Incident(

@@ -15,6 +15,8 @@ from stillruns.model.server_log import ServerLog
 
 NEAR_SECONDS = 30.0
 NEAR_LINES = 200
+APART_SECONDS = 600.0
+"""Between two of the kernel's lines that cannot be of one failure, however close they stand in a searched log."""
 CHILD_SECONDS = 10.0
 """Of a process id that the log does not name: Ollama's runners have others than the server."""
 
@@ -30,6 +32,8 @@ SEVERE = (
     KernelEventKind.GPU_RESET,
     KernelEventKind.FENCE_TIMEOUT,
     KernelEventKind.GPU_HANG,
+    KernelEventKind.QUEUE_HANG,
+    KernelEventKind.OOPS,
     KernelEventKind.RAS,
     KernelEventKind.XID,
 )
@@ -65,15 +69,20 @@ def of_group(
 
 
 def leftover(events: Iterable[KernelEvent], used: set[str], alone: bool = False) -> list[list[KernelEvent]]:
-    """Events that no server's incident has, in runs that lie close together; only runs that show a fault of the GPU
-    or the death of something that may be a model server. `alone`: the kernel's lines are all there is."""
+    """Events that no server's incident has, in runs that lie close together in the log and in time; only runs that
+    show a fault of the GPU or the death of something that may be a model server. A line that stands in two files
+    counts once. `alone`: the kernel's lines are all there is."""
     runs: list[list[KernelEvent]] = []
+    seen: set[tuple[str, str]] = set()
     for event in events:
-        if event.ref in used:
+        if event.ref in used or (event.at, event.text) in seen:
             continue
+        if event.at:
+            seen.add((event.at, event.text))
         source, line = event.ref.split(":", 1)[0], line_of(event.ref)
         last = runs[-1][-1] if runs else None
-        if last is not None and last.ref.startswith(f"{source}:") and line - line_of(last.ref) <= 50:
+        close = last is not None and last.ref.startswith(f"{source}:") and line - line_of(last.ref) <= 50
+        if last is not None and close and (apart(last.at, event.at) or 0.0) <= APART_SECONDS:
             runs[-1].append(event)
         else:
             runs.append([event])

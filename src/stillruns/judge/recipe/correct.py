@@ -130,6 +130,8 @@ def _flag(recipe: Recipe, item: Item, verdict: LintItem, ground: Ground) -> _Cha
     ground = ground.of(command.scope)
     option = ground.option(command.program, item.name)
     with_value = item.follows.end if item.follows is not None and item.value is not None else item.end
+    if option is None and verdict.good:
+        return None  # gone in the newest release, and read by the older one that runs
     if option is None:
         use = re.sub(r"\s*\(.*\)", "", verdict.use or "")
         end = with_value if not item.joined else item.end

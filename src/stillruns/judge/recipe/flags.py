@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stillruns.judge.recipe import values
+from stillruns.judge.recipe import by_release, values
 from stillruns.judge.recipe.ground import (
     Case,
     Ground,
@@ -34,9 +34,11 @@ def judge(case: Case, ground: Ground) -> LintItem | None:
     if not ground.options_of(program):
         return None
     option = ground.option(program, case.item.name)
-    if option is not None:
-        return _read(case, ground, program, option)
-    return _unread(case, ground, program)
+    item = _read(case, ground, program, option) if option is not None else _unread(case, ground, program)
+    if ground.installed.get(program) is not None:
+        return item
+    names = (fold(case.item.name), *(option.names if option is not None else ()))
+    return by_release.in_its_image(item, case, ground, _row(ground, names))
 
 
 def _read(case: Case, ground: Ground, program: str, option: Option) -> LintItem:

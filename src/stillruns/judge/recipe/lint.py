@@ -108,9 +108,8 @@ def _notes(recipe: Recipe, unjudged: list[str], ground: Ground) -> list[str]:
     if others:
         notes.append(f"not judged, as they are neither llama.cpp's nor Ollama's: {', '.join(others)}")
     if unjudged:
-        notes.append(
-            f"not judged (the shell's, the loader's or another project's): {', '.join(sorted(set(unjudged)))}"
-        )
+        whose = "the shell's, the loader's or another project's, or an older build's that was not read"
+        notes.append(f"not judged ({whose}): {', '.join(sorted(set(unjudged)))}")
     return notes
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from stillruns.judge.recipe import build_time, values
+from stillruns.judge.recipe import build_time, by_release, values
 from stillruns.judge.recipe.build_time import GONE
 from stillruns.judge.recipe.ground import (
     FAMILY,
@@ -31,10 +31,9 @@ _INDEXED_ROW = "HSA_OVERRIDE_GFX_VERSION_<N>"
 _ARGUMENT = "LLAMA_ARG_"
 _NEGATIVE = "LLAMA_ARG_NO_"
 
+_OLLAMA = "ollama"
 _SEARCHED_FOR = ("ollama", "main", "server")
 """Programs beside llama.cpp's of which it is known what they read."""
-_NEWEST_ONLY = ("OLLAMA_LLM_LIBRARY",)
-_NEWEST_IMAGE = re.compile(r"(docker\.io/)?ollama/ollama(:latest|:rocm)?\Z")
 NOT_JUDGED = frozenset(
     [
         "PATH",
@@ -89,6 +88,7 @@ def judge(case: Case, ground: Ground, programs: tuple[str, ...]) -> LintItem | N
         _indexed(view)
         or build_time.judge(view, row)
         or _argument(view)
+        or _not_yet(view, row)
         or _gone(view, row)
         or _curated(view, row)
         or _computed(view)
@@ -188,11 +188,29 @@ def _load_mode(ground: Ground, name: str) -> str:
     return row.use if row is not None else ""
 
 
+def _not_yet(view: View, row: OptionRow | None) -> LintItem | None:
+    """A variable of Ollama's in a release from before it."""
+    if hits(view) or (row is not None and (row.owner != _OLLAMA or row.status is Status.NEVER)):
+        return None
+    readers = [reader for reader in view.ground.readers(view.name, "env") if reader.owner == _OLLAMA]
+    first = row.since if row is not None else readers[0].first if readers else ""
+    if not by_release.not_yet(view, first):
+        return None
+    return verdict(
+        view.case,
+        Reading.NOT_FOUND,
+        [cite_row(row) if row is not None else cite_reader(readers[0])],
+        why=f"Ollama {by_release.release(view)} is older than the first release that reads it, {first}",
+        value=(ValueReading.NO_EFFECT, ""),
+        since=first,
+    )
+
+
 def _gone(view: View, row: OptionRow | None) -> LintItem | None:
     """Removed, renamed, never there, or read by nothing."""
     if row is None or row.status not in GONE:
         return None
-    if hits(view):
+    if hits(view) or (row.owner == _OLLAMA and by_release.still(view, row.since, row.until)):
         return None  # this build still has it
     readings = {Status.REMOVED: Reading.REMOVED, Status.RENAMED: Reading.RENAMED, Status.NEVER: Reading.NEVER}
     reading = readings.get(row.status, Reading.NOT_FOUND)
@@ -260,7 +278,7 @@ def _curated_read(view: View, row: OptionRow, cited: list[Citation]) -> LintItem
         reading,
         cited,
         why=row.notes,
-        value=_newest_only(view, row, values.variable(view.case.item, row, view.ground.targets)),
+        value=by_release.value(view) or values.variable(view.case.item, row, view.ground.targets),
         reader=row.reader or row.source,
         effect=row.effect,
         default=row.default,
@@ -269,17 +287,6 @@ def _curated_read(view: View, row: OptionRow, cited: list[Citation]) -> LintItem
         until=row.until if not row.until.startswith("still") else "",
         use=values.repaired(view.case.item, row),
     )
-
-
-def _newest_only(view: View, row: OptionRow, value: values.Answer) -> values.Answer:
-    """A list of values that changed between releases says nothing about another release than the newest."""
-    if row.name not in _NEWEST_ONLY or value[0] is ValueReading.OK:
-        return value
-    command = view.case.command
-    contained = command is not None and view.case.item.scope is Scope.CONTAINER
-    if not view.engines and not (contained and command and not _NEWEST_IMAGE.match(command.written.text)):
-        return value
-    return None, f"{value[1]} in the newest release that was read; which one runs here is not known"
 
 
 def _computed(view: View) -> LintItem | None:
@@ -296,7 +303,8 @@ def _computed(view: View) -> LintItem | None:
         newest = next(
             (s.last for s in view.ground.options.searched if s.owner == reader.owner and s.kind == "env"), ""
         )
-        if reader.owner == "ollama" and reader.last != newest:
+        gone = reader.owner == _OLLAMA and reader.last != newest
+        if gone and not held and not by_release.still(view, reader.first, reader.last):
             return _until(view, reader)
         if reached or held:
             evidence = [*held, cite_reader(reader), *places, *[cite_source(read) for read in reads[:2]]]

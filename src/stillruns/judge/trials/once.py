@@ -6,19 +6,21 @@ offloaded layers and used no device is told so whatever it prints.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from stillruns.judge.trials import applied, outcome
 from stillruns.judge.trials.device_proof import used_devices
 from stillruns.judge.trials.user_command import UserCommand
 from stillruns.judge.trials.verdict import speed
-from stillruns.model.absence import Absence
+from stillruns.model.absence import Absence, AbsenceReason
 from stillruns.model.applied import Answer, Applied, FactorApplied
 from stillruns.model.backend import Backend, Runtime, backend_of_device, is_software
 from stillruns.model.condition import Condition
 from stillruns.model.evidence import Ref
 from stillruns.model.exchange import Answered
 from stillruns.model.once_result import OnceResult
+from stillruns.model.outcome import OutcomeKind
 from stillruns.model.server_facts import Offload, ServerFacts
 from stillruns.model.trial import TrialRecord
 
@@ -36,11 +38,18 @@ def judge(
     record: TrialRecord,
     facts: ServerFacts | Absence,
     answered: Answered | Absence,
-    inner: UserCommand | None = None,
+    started: Sequence[UserCommand] = (),
+    tables: int = 0,
 ) -> OnceResult:
-    """The verdict on one supervised command; `answered` is an absence when no request was sent, `inner` the llama.cpp
-    program that was seen to be started where the command itself names none."""
+    """The verdict on one supervised command; `answered` is an absence when no request was sent, `started` the
+    programs of llama.cpp's that were seen to run, `tables` how many llama-bench printed.
+
+    Where several programs ran, no line of the one log is one program's for certain: none is judged."""
     known = facts if isinstance(facts, ServerFacts) else None
+    programs = max(len(started), tables, known.builds if known else 0)
+    if programs > 1:
+        return _mixed(command, record, known, answered, started, programs)
+    inner = started[0] if started and not command.program and started[0].program else None
     command = inner or command
     mine = replace(record, argv=inner.argv) if inner else record
     proof = _applied(command, mine, facts) if command.program else _nothing_known(command, known)
@@ -65,6 +74,38 @@ def judge(
         started=inner.argv if inner else (),
         used=_used(known),
         answer=_answer(answered),
+    )
+
+
+def _mixed(
+    command: UserCommand,
+    record: TrialRecord,
+    facts: ServerFacts | None,
+    answered: Answered | Absence,
+    started: Sequence[UserCommand],
+    programs: int,
+) -> OnceResult:
+    """How the command itself ended and what came to our own request, and nothing that rests on the log."""
+    why = f"at least {programs} llama.cpp programs ran, and no line of the log is one program's for certain"
+    alone = judge(command, record, Absence(AbsenceReason.UNPARSABLE, why), answered)
+    telling = [t for t in facts.troubles if t.outcome is not OutcomeKind.OK] if facts else []
+    refs = tuple(t.ref for t in telling)
+    told = f"lines of its log that tell of trouble, with one of these programs or another: {len(telling)}"
+    router = command.is_server and "model" not in command.asked
+    step = (
+        "give the command a model (-m FILE): without one llama-server starts a server of its own for each model"
+        if router
+        else "put stillruns run -- before each llama.cpp program that it starts, so that each has a report of its own"
+    )
+    return replace(
+        alone,
+        applied=Applied.of({"backend": FactorApplied(Answer.UNKNOWN, "-", None, why)}),
+        outcome=replace(alone.outcome, refs=refs, detail=alone.outcome.detail or "the command itself"),
+        next_step=step,
+        notes=(*record.notes, *((told,) if telling else ())),
+        refs=refs,
+        mixed=programs,
+        programs=tuple(program.argv for program in started),
     )
 
 

@@ -12,6 +12,18 @@ from stillruns.model.condition import Layers
 
 PROGRAMS = ("llama-server", "llama-cli", "llama-bench", "llama-run", "llama-simple")
 
+OTHER_TOOLS = tuple(
+    """
+    llama-batched-bench llama-completion llama-embedding llama-fit-params llama-imatrix llama-mtmd-cli
+    llama-perplexity llama-quantize llama-speculative llama-tts rpc-server ggml-rpc-server
+    """.split()
+)
+"""More programs of llama.cpp's that print lines of a load or of devices; they are counted and not read."""
+TELLS_AND_ENDS = frozenset(
+    "-h --help --usage --version --license --list-devices -cl --cache-list --completion-bash".split()
+)
+"""Options with which a program loads nothing, and prints something about itself or the machine."""
+
 OPTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "model": (("-m", "--model"), "LLAMA_ARG_MODEL"),
     "gpu_layers": (("-ngl", "--gpu-layers", "--n-gpu-layers"), "LLAMA_ARG_N_GPU_LAYERS"),
@@ -82,13 +94,13 @@ def read(argv: Sequence[str], env: Mapping[str, str]) -> UserCommand:
     return UserCommand(tuple(argv), _program(argv[place]), asked, verbose)
 
 
-def started(commands: Sequence[Sequence[str]]) -> UserCommand | None:
-    """The llama.cpp program among the command lines that a wrapper started, the last where one started several; None
-    when there is none. Its environment is not known."""
-    found = [words for words in commands if words and _program(words[0])]
-    return read(found[-1], {}) if found else None
+def started(commands: Sequence[Sequence[str]]) -> tuple[UserCommand, ...]:
+    """The programs of llama.cpp's among the command lines that were seen, in their order, without those that only
+    tell of themselves and end. Their environments are not known."""
+    found = (words for words in commands if words and _program(words[0], (*PROGRAMS, *OTHER_TOOLS)))
+    return tuple(read(words, {}) for words in found if not TELLS_AND_ENDS.intersection(words[1:]))
 
 
-def _program(word: str) -> str:
+def _program(word: str, known: Sequence[str] = PROGRAMS) -> str:
     name = word.rsplit("/", 1)[-1]
-    return next((p for p in PROGRAMS if name == p or name.startswith(p + "-")), "")
+    return next((p for p in known if name == p or name.startswith(p + "-")), "")

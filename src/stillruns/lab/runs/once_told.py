@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,6 +15,7 @@ from stillruns.lab.runs import host, reading
 from stillruns.model.evidence import Evidence, Ref, line_of, line_ref
 from stillruns.model.once_result import OnceResult
 from stillruns.model.outcome import OutcomeKind
+from stillruns.model.trial import TrialRecord
 from stillruns.normalise.logs.prefix import strip
 from stillruns.normalise.logs.reader import lines, visible
 from stillruns.store.store import Store
@@ -29,6 +31,7 @@ _CHATS = ("llama-cli", "llama-run", "llama-simple")
 _DEBUG = 5
 """From this verbosity on llama-server prints the requests themselves."""
 _TOLD_LEVELS = ("I", "W", "E")
+_TABLE_END = re.compile(rb"^build: [0-9a-f]{6,40} \(\d{1,8}\)\r?$", re.MULTILINE)
 _EVERYBODYS = ("LANG", "LC_ALL", "PATH", "TZ")
 _OURS = "STILLRUNS_"
 
@@ -98,6 +101,12 @@ def _excerpts(read: reading.Reading, result: OnceResult, command: UserCommand) -
     return dict(sorted(_told_apart(told, key).items(), key=lambda item: line_of(item[0])))
 
 
+def tables(store: Store, record: TrialRecord) -> int:
+    """How many tables of llama-bench stand on its standard output, by their last lines."""
+    printed = next((e for e in record.evidence if e.kind == "stdout"), None)
+    return len(_TABLE_END.findall(store.read_blob(printed.sha256))) if printed is not None and printed.bytes else 0
+
+
 def _table(store: Store, read: reading.Reading, result: OnceResult) -> dict[Ref, str]:
     """llama-bench's own result, which it prints on its standard output."""
     printed = next((e for e in read.record.evidence if e.kind == "stdout"), None)
@@ -124,6 +133,8 @@ def _told_apart(texts: Mapping[Ref, str], key: Ref | None) -> dict[Ref, str]:
 def _tail(data: bytes, log: Evidence, result: OnceResult, command: UserCommand) -> dict[Ref, str]:
     """The last lines of a llama.cpp log that ended badly: what a maintainer reads first. Nothing that may hold what
     the user asked: no chat, and of a log with debug lines only those that say they are none."""
+    if result.mixed:
+        return {}  # one of the programs may be a chat
     well = result.outcome.kind in (OutcomeKind.OK, OutcomeKind.INTERRUPTED)
     speaks = bool(result.program or result.version or result.devices)
     if well or not speaks or result.program in _CHATS:

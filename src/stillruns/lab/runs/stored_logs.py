@@ -65,8 +65,8 @@ class StoredLog:
         self, servers: tuple[ServerLog, ...], last: tuple[Ref, str] | None, ref: Ref, id: str
     ) -> tuple[ServerLog, ...]:
         """The servers of one trial's log, with what the command asked, and the last of them with the end that the
-        harness saw. `last` is the log's last line (None for an empty log), `ref` the record's, `id` for a server that
-        left no line."""
+        harness saw, or a note of it where they are several. `last` is the log's last line (None for an empty log),
+        `ref` the record's, `id` for a server that left no line."""
         if self.record is None or self.ended is None:
             return servers
         return _with_ending(servers, self.record, self.ended, last, ref, id)
@@ -155,6 +155,12 @@ def _with_ending(
     if kind is None:
         return servers
     server = servers[-1]
+    if record.cell == "once" and [s.runtime for s in servers].count(Runtime.LLAMA_CPP) > 1:
+        left = ended.kind.value if ended.exit_status is None else f"exit status {ended.exit_status}"
+        status = ended.signal or left
+        whose = "is that of the command which started these servers, and of none of them for certain"
+        note = Note("harness", f"the end by {status} {whose}")
+        return (*servers[:-1], replace(server, notes=(*server.notes, note)))
     said = f"the harness's record: {ended.detail}"
     end = Ending(
         kind="signal" if ended.signal else kind,

@@ -17,7 +17,7 @@ LATER = ("checks", "survival", "log_rank", "floors")
 BESIDE = ("shared", "blocks", "driver", "driver_unknown", "sides")
 """Parts that say again what counts, scopes and circumstances hold: they are in no digest."""
 
-TOLD = ("started", "used", "system", "environment", "answer")
+TOLD = ("started", "used", "system", "environment", "answer", "mixed", "programs")
 """Parts of a supervised command's report that are no verdict on it."""
 
 LATER_PATHS = ("decode", "decode_floor", "text", "again")

@@ -130,7 +130,8 @@ def _status(match: re.Match[str]) -> Sign | None:
     digits = match["status"]
     if len(digits) > 17:
         near = (code for wide, code in _WIDENED.items() if float(wide) == float(digits))
-        return next((Sign("signal", WINDOWS[code][0], what=WINDOWS[code][1]) for code in near), None)
+        known = next((Sign("signal", WINDOWS[code][0], what=WINDOWS[code][1]) for code in near), None)
+        return known or Sign("exit", None, what="a code of 64 bits")
     status = int(digits[:11])
     windows = WINDOWS.get(status & 0xFFFFFFFF) if (status < 0 or status > 0xFFFF) else None
     if windows:

@@ -70,6 +70,11 @@ _FORMS: tuple[tuple[KernelEventKind, str, Expression], ...] = (
         ),
     ),
     (
+        _K.QUEUE_HANG,
+        " preemption",
+        Expression(r"(?P<what>[Qq]ueue preemption time ?out|unsuccessful queues? preemption)"),
+    ),
+    (
         _K.GPU_RESET,
         "eset",
         Expression(
@@ -128,8 +133,21 @@ _FORMS: tuple[tuple[KernelEventKind, str, Expression], ...] = (
         ),
     ),
 )
+_FAILED_IN = Expression(
+    r"RIP: \d{4}:(?P<what>\w{2,80})\+0x[0-9a-f]{1,8}/0x[0-9a-f]{1,8} "
+    r"\[(?P<module>amdgpu|i915|xe|nouveau|nvidia\w{0,10})\]"
+)
+_OOPS_LINES = 40
+"""The function in which the kernel failed stands within so many lines of the line that says that it did; a mere
+warning prints the function, too."""
+_RUNNING = Expression(r"\bPID: (?P<pid>\d{1,10}) Comm: (?P<process>[\w.:/-]{1,32})")
+
 ANCHORS: tuple[str, ...] = (
     *dict.fromkeys(anchor for _, anchor, _ in _FORMS if len(anchor) > 6),
+    "BUG: unable to handle",
+    "Oops: ",
+    " Comm: ",
+    "RIP: 0010:",
     "amdgpu",
     "NVRM",
     "i915",
@@ -150,10 +168,14 @@ class Reader:
     source: str
     events: list[KernelEvent] = field(default_factory=list)
     left_out: int = 0
+    _oops: int | None = None
+    _running: re.Match[str] | None = None
 
     def take(self, line: LogLine) -> None:
         """The next line of the kernel."""
         text = line.text
+        if self._oopsed(text, line):
+            return
         for kind, anchor, form in _FORMS:
             if anchor in text:
                 found = form.search(text)
@@ -165,6 +187,23 @@ class Reader:
             last = self.events[-1]
             if named and not last.process and line.number - line_of(last.ref) <= 8:
                 self.events[-1] = replace(last, process=named["process"], pid=int(named["pid"]))
+
+    def _oopsed(self, text: str, line: LogLine) -> bool:
+        """Whether the line is of an oops; where a GPU's driver failed it is an event."""
+        if "BUG: unable to handle" in text or "Oops: " in text:
+            self._oops, self._running = line.number, None
+            return True
+        if self._oops is None or line.number - self._oops > _OOPS_LINES:
+            return False
+        self._running = _RUNNING.search(text) or self._running
+        found = _FAILED_IN.search(text) if "RIP: " in text else None
+        if found:
+            self._oops = None
+            self._add(_K.OOPS, found, line)
+            if self._running and self.events:
+                who = self._running
+                self.events[-1] = replace(self.events[-1], process=who["process"], pid=int(who["pid"]), module="")
+        return found is not None
 
     def _add(self, kind: KernelEventKind, found: re.Match[str], line: LogLine) -> None:
         if len(self.events) >= MAX_EVENTS:

@@ -114,4 +114,5 @@ def facts(state: State) -> ServerFacts:
         lines=state.lines,
         notes=tuple(state.notes),
         file_type=state.load.file_type,
+        builds=state.builds,
     )

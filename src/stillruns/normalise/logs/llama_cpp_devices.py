@@ -47,7 +47,7 @@ class SeenDevices:
 
     def cuda(self, event: Event) -> None:
         """`  Device 0: AMD Radeon RX Vega, gfx900:xnack- (0x900), ...` or `..., compute capability 6.1`"""
-        target = event.fields["target"]
+        target = event.fields.get("target", "")
         if _AMD.match(event.fields["description"]):
             self.kind = "ROCm"  # the line above, which says so, may be missing; NVIDIA's names never begin like this
         if target.startswith("compute capability "):

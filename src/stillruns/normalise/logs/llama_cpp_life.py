@@ -23,6 +23,7 @@ class Life:
     last: int = 0
     program: str = ""
     unended_command: bool = False
+    after_command: int = 0
     asked: Layers = None
     asked_ref: Ref | None = None
     bench: list[str] | None = None

@@ -6,15 +6,16 @@ line that a paste begins with, llama-bench's table, requests, and how the proces
 
 from __future__ import annotations
 
-import re
+from msgspec.structs import replace
 
 from stillruns.model.evidence import Ref, line_of, line_ref
 from stillruns.model.expression import Expression
 from stillruns.model.pattern import CrashPattern, GrammarRule
 from stillruns.model.phase import Phase
 from stillruns.model.server_facts import Event
-from stillruns.model.server_log import Layers, LogLine, ServerLog
-from stillruns.normalise.logs import llama_cpp, llama_cpp_summary
+from stillruns.model.server_log import LogLine, ServerLog
+from stillruns.normalise.logs import command_lines, llama_cpp, llama_cpp_summary
+from stillruns.normalise.logs.command_lines import Command
 from stillruns.normalise.logs.deaths import Deaths, Where
 from stillruns.normalise.logs.llama_cpp_life import Life
 from stillruns.normalise.logs.llama_cpp_state import State
@@ -22,16 +23,13 @@ from stillruns.normalise.logs.matcher import pattern_table, rule_table
 from stillruns.normalise.logs.seam import AFTER
 from stillruns.normalise.logs.starts import Starts
 
-_COMMAND = Expression(
-    r"^\s{0,8}(?:>\s{1,2})?(?:[$>#❯%]\s{0,4})?(?:\w{1,60}=\S{0,300} ){0,10}"
-    r"(?P<program>\S{0,200}(?:llama-(?:server|cli|bench|run|simple)\S{0,60}|/main|/server|\.llamafile(?:\.exe)?))"
-    r"(?P<arguments> {1,8}(?:-.{0,4000}|\\))$"
-)
-_MORE = Expression(r"^\s{0,40}-{1,2}[a-zA-Z]")
-_HINT = Expression(r"llama-[scbr]|/main |/server |\.llamafile")
-_LAYERS = Expression(r" (?:-ngl|--gpu-layers|--n-gpu-layers)[ =](?P<layers>-?\d{1,6}|all|auto)\b")
 _USER_LAYERS = Expression(r"n_gpu_layers already set by user to (?P<layers>-?\d{1,6})\b")
 _PASSED_LAYERS = Expression(r"--n-gpu-layers (?P<layers>\d{1,6}) was passed but no ")
+_FRONT_LAYERS = Expression(
+    r"^Namespace\(.*\bgpulayers=(?P<layers>-?\d{1,6})\b|\bUsing gpu_layers=(?P<web>-?\d{1,6}|auto) \| "
+)
+"""Programs in front of llama.cpp that print their own arguments: KoboldCpp, text-generation-webui."""
+_COUNTED = Expression(r"^(?:Processing Prompt(?: \[\w{1,20}\])?|Generating) \(\d{1,7} / \d{1,7} tokens\)(?=[^\s(])")
 FRAME = 12
 """A notice that stands in a frame of one character has fewer lines."""
 _BENCH_HEAD = Expression(r"^\| model\s{1,80}\|.*\|\s{0,40}t/s \|$")
@@ -73,14 +71,21 @@ class Reader:
         return Life(State(self._source), Deaths(self._source), phased=self._phased)
 
     def take(self, line: LogLine) -> None:
-        """The next line."""
+        """The next line. What stands behind a count that KoboldCpp renews without ending its line is a line, too."""
+        counted = _COUNTED.match(line.text) if " tokens)" in line.text else None
+        if counted:
+            self._take(replace(line, text=counted[0]))
+            line = replace(line, text=line.text[counted.end() :])
+        self._take(line)
+
+    def _take(self, line: LogLine) -> None:
         life = self._life
-        if life.unended_command and line.number == life.last + 1 and _MORE.match(line.text):
+        follows = command_lines.more(line.text, life.unended_command) if life.after_command == line.number else None
+        if follows:
             self._continued(line)
             return
         life.unended_command = False
-        argued = " -" in line.text or line.text.endswith(" \\")
-        command = _COMMAND.match(line.text) if argued and _HINT.search(line.text) else None
+        command = command_lines.read(line.text)
         starts = command or ("build" in line.text and _START.search(line.text))
         if starts and life.decisive and (_has_lived(life) or (command and life.program)):
             life = self._restart()
@@ -118,9 +123,10 @@ class Reader:
         """A further line of a command that a shell reads on after a backslash."""
         life, ref = self._life, line_ref(self._source, line.number)
         life.last, life.unended_command = line.number, line.text.endswith("\\")
-        found = _LAYERS.search(f" {line.text.strip()}")
-        if found:
-            life.asked, life.asked_ref = layers(found["layers"]), ref
+        life.after_command = line.number + 1
+        found = command_lines.layers(f" {line.text.strip()}")
+        if found is not None:
+            life.asked, life.asked_ref = found, ref
             life.keep(ref, line.text)
 
     def _restart(self) -> Life:
@@ -153,19 +159,15 @@ def _where(life: Life, at: str) -> Where:
     return Where(phase, ref, runner, life.requests.current, at)
 
 
-def _command(life: Life, command: re.Match[str], ref: Ref, text: str) -> None:
-    life.decisive = True
-    life.program = command["program"].rsplit("/", 1)[-1]
+def _command(life: Life, command: Command, ref: Ref, text: str) -> None:
+    front = command.program.startswith("koboldcpp")
+    life.decisive = life.decisive or not front
+    life.program = "koboldcpp" if front else command.program
     life.unended_command = text.endswith("\\")
+    life.after_command = line_of(ref) + 1
     life.keep(ref, text)
-    found = _LAYERS.search(command["arguments"])
-    if found:
-        life.asked, life.asked_ref = layers(found["layers"]), ref
-
-
-def layers(text: str) -> Layers:
-    """`99`, `all`, `auto` as asked; -1 stays a number, since its meaning depends on the build."""
-    return text if text in ("all", "auto") else int(text)
+    if command.layers is not None:
+        life.asked, life.asked_ref = command.layers, ref
 
 
 _TEACHES = ("offloaded", "device_used", "backend_loaded", "cuda_device", "vulkan_device", "devices_found", "fit")
@@ -233,6 +235,11 @@ def _loose(life: Life, text: str, ref: Ref, at: str) -> None:
         if found and life.state.version is None:
             life.state.version = f"{found['build']} ({found['commit']})"
             life.decisive = True
+    elif "gpulayers=" in text or "gpu_layers=" in text:
+        found = _FRONT_LAYERS.search(text)
+        if found:
+            life.asked, life.asked_ref = command_lines.number(found["layers"] or found["web"]), ref
+            life.keep(ref, text)
     elif text.startswith("Welcome to KoboldCpp"):
         life.program = life.program or "koboldcpp"
     elif "[lmstudio-llama-cpp]" in text or "[LM Studio]" in text:

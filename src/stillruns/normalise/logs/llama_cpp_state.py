@@ -52,6 +52,11 @@ _PURPOSES = {"model": "model", "KV": "kv", "compute": "compute", "output": "outp
 _DESCRIBES = tuple(
     f"{where}: {what}" for where in ("print_info", "llm_load_print_meta") for what in ("arch ", "general.name")
 )
+_HEADER = ("llama_model_loader: ", "llm_load_print_meta: ", "llm_load_vocab: ", "print_info: ", "load: ")
+"""What stands in the model, printed in one go before anything is asked of a device. A log whose last known line is
+one of these (`in_header`) was cut there: no load hangs or dies between them without a word."""
+_BEFORE_HEADER = ("gguf", "ggml_file", "device_used")
+NOTE_PIECE = "ends among the lines that describe the model: a piece of a log, whose end says nothing"
 _MAX_AWAITING = 64
 _MAX_TROUBLES = 200
 """A flood of one error keeps its first lines; how many more there were is a note."""
@@ -64,6 +69,7 @@ class State:
     source: str
     lines: int = 0
     version: str | None = None
+    builds: int = 0
     verbosity: int | None = None
     stamped: bool = False
     informs: bool = False
@@ -83,6 +89,7 @@ class State:
     lost_devices: bool = False
     second_interrupt: bool = False
     described: bool = False
+    in_header: bool = False
     awaiting: list[Event] = field(default_factory=list)
     prompt_open: bool = False
     loads: int = 0
@@ -107,6 +114,7 @@ class State:
         """A line that tells what stands in the model. Its name comes after its architecture, and the devices of this
         load before both."""
         self.described = self.described or text.startswith(_DESCRIBES)
+        self.in_header = text.startswith(_HEADER)
         if not self.side_load:
             self.load.describe(text)
 
@@ -118,6 +126,7 @@ class State:
 
     def take(self, event: Event, phase: Phase | None) -> None:
         """One recognised line."""
+        self.in_header = event.kind in _BEFORE_HEADER and not self.load.tensors
         handler = _HANDLERS.get(event.kind)
         if handler:
             handler(self, event)
@@ -186,6 +195,7 @@ class State:
 
 
 def _build(state: State, event: Event) -> None:
+    state.builds += 1
     if state.version is None:
         state.version = f"{event.fields['build']} ({event.fields['commit']})"
 

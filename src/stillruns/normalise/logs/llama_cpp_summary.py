@@ -26,6 +26,7 @@ from stillruns.model.server_log import (
 )
 from stillruns.normalise.logs import llama_cpp, llama_cpp_cards
 from stillruns.normalise.logs.llama_cpp_life import Life
+from stillruns.normalise.logs.llama_cpp_state import NOTE_PIECE
 from stillruns.normalise.logs.reader import visible
 
 _DRIVER = Expression(
@@ -61,6 +62,8 @@ def summary(life: Life, id: str, name: str) -> ServerLog:
         llama_cpp_cards.no_code(facts.system_info.get("CUDA.ARCHS", ""), devices),
     )
     notes += [note for note in (fallback, *cards) if note]
+    if life.state.in_header:
+        notes.append(Note("excerpt", NOTE_PIECE, tuple(span.last for span in facts.phases[-1:])))
     if life.override:
         notes.append(
             Note(
@@ -336,7 +339,7 @@ def _cut(endings: tuple[Ending, ...], life: Life, facts: ServerFacts) -> tuple[E
     if endings or facts.troubles or facts.last_phase not in busy or not life.decisive or life.bench_rows:
         return endings
     span = facts.phases[-1] if facts.phases else None
-    if span is None or facts.clean_end or _doubtful(facts.last_phase, life, facts):
+    if span is None or facts.clean_end or life.state.in_header or _doubtful(facts.last_phase, life, facts):
         return endings
     ref, said = life.phase_line
     text = visible(said) if ref == span.last else f"the log ends in {facts.last_phase.value}"

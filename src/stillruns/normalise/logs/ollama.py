@@ -144,6 +144,7 @@ class Reader:
             if rule.event == "metadata":
                 if state.child is not None and not state.child.ready:
                     state.child.llama.load.describe(stripped.text)
+                    state.header_line = state.lines
                 return
             fields = {key: value for key, value in match.groupdict().items() if value is not None}
             ollama_events.take_llama(

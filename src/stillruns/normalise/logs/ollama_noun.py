@@ -12,6 +12,7 @@ from stillruns.model.phase import Phase
 from stillruns.model.server_facts import PhaseSpan
 from stillruns.model.server_log import Ending, LogDevice, LogRequest, Note, Runner, ServerLog
 from stillruns.normalise.logs import ollama_devices
+from stillruns.normalise.logs.llama_cpp_state import NOTE_PIECE
 from stillruns.normalise.logs.ollama_requests import noun
 from stillruns.normalise.logs.ollama_runner import Load
 from stillruns.normalise.logs.ollama_state import OllamaState
@@ -28,6 +29,8 @@ def server_log(state: OllamaState, id: str, name: str) -> ServerLog:
         if load.headless and load.applied()[0] is not None:
             # it shows where the layers went, which is why it was pasted; one that stops before may show a hang
             state.note("excerpt", "begins and ends in mid load: a piece of a log, whose end says nothing", span.last)
+        elif state.header_line == state.lines:
+            state.note("excerpt", NOTE_PIECE, span.last)
         else:
             state.deaths.cut(span.last, state.texts.get(span.last, ""), load, state.at, span.phase)
     if state.estimate and not state.loads:

@@ -41,6 +41,7 @@ class OllamaState:
 
     source: str
     lines: int = 0
+    header_line: int = 0
     now: float | None = None
     at: str = ""
     versions: Versions = field(default_factory=Versions)

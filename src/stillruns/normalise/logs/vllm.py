@@ -36,6 +36,8 @@ _PREFIX = re.compile(
 _RAISED = Expression(r"(?:\w{1,60}\.){0,8}\w{1,60}(?:Error|Exception): \S")
 """What ends a traceback that nothing caught; in a server that starts, it ends the start."""
 _ACCESS = Expression(r'"(?P<method>POST) (?P<path>/\S{1,200}) HTTP/1\.1" (?P<status>\d{3})')
+_NVIDIA = Expression(r"CUDA kernel errors might be asynchronously reported")
+"""PyTorch for ROCm says HIP here."""
 _GFX = Expression(r"\b(?P<target>gfx[0-9a-f]{3,5})\b")
 
 
@@ -92,10 +94,14 @@ class Reader:
             if found:
                 self.target = (found["target"], ref)
                 self.texts.setdefault(ref, visible(text))
+        if self.backend is None and _NVIDIA.match(text):
+            self.backend = (Backend.CUDA, ref)
+            self.texts.setdefault(ref, visible(text))
         self._trouble(text, ref, line)
 
     def _trouble(self, text: str, ref: Ref, line: LogLine) -> None:
-        found = best_pattern(self._crashes, text)
+        # behind a logger's prefix stands an exception without its type, which must not look like ggml's own line
+        found = best_pattern(self._crashes, line.text if text.startswith("CUDA error: ") else text)
         if found and len(self.troubles) < 200:
             pattern, match = found
             self.troubles.append(trouble(pattern, match, ref, visible(text), self.phase, line.at))
