@@ -30,6 +30,7 @@ from stillruns.lab.machines.machine import CheckRequest
 from stillruns.lab.specs import toml_file
 from stillruns.model.gate import GateMatrix, GatePath, PathStatus
 from stillruns.report import gates_text
+from stillruns.report.columns import Page
 
 ROOT = Path(__file__).parent.parent
 LABELS = ROOT / "docs/case-studies/blind-machines.csv"
@@ -57,7 +58,7 @@ def main(words: Sequence[str]) -> int:
         if case not in matrices:
             matrices[case] = judged(machines[case], machines["lists"])
             if asked.case:
-                print(gates_text.text(matrices[case], evidence=False, width=160))
+                print(gates_text.text(matrices[case], evidence=False, page=Page(160, fits=True)))
         found = path_of(matrices[case], row["path"], row["device"])
         answer = verdict(row, found)
         counts["stopped" if row["expected"] != "open" else "open", answer.rstrip("+")] += 1

@@ -27,6 +27,11 @@ for _name in [name for name in os.environ if name.startswith(("LLAMA_ARG_", "LLA
 for _name in ("no_proxy", "NO_PROXY"):
     os.environ[_name] = ",".join(filter(None, (os.environ.get(_name), "127.0.0.1", "localhost")))
 
+# readline, which pytest loads, puts the size of its terminal into the environment behind Python's back, and children
+# would write for that width.
+os.environ.pop("COLUMNS", None)
+os.unsetenv("COLUMNS")
+
 # Hypothesis fails an example that takes 200 ms of wall time, and a test whose data are made slowly: on a busy machine
 # that is any. What must be quick has a test of its own.
 settings.register_profile("stillruns", deadline=None, suppress_health_check=[HealthCheck.too_slow])

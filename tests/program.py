@@ -16,8 +16,11 @@ PROGRAM = (sys.executable, "-m", "stillruns")
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Ours, with the source tree first."""
-    return {**os.environ, "PYTHONPATH": str(ROOT / "src"), **more}
+    """Ours, with the source tree first, the program on PATH under its name, and the width of no terminal."""
+    plain = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    path = os.pathsep.join((str(ROOT / "tests" / "bin"), os.environ.get("PATH", "")))
+    ours = {"PYTHONPATH": str(ROOT / "src"), "PATH": path, "STILLRUNS_TEST_PYTHON": sys.executable}
+    return {**plain, **ours, **more}
 
 
 def stillruns(*words: str | Path, timeout: float = 280, **more: str) -> subprocess.CompletedProcess[str]:

@@ -66,7 +66,7 @@ def test_a_command_that_cannot_start_leaves_nothing_open(tmp_path: Path) -> None
     assert shown.returncode == 2
     assert f"trial {run}.0001 was interrupted (no-such-program-here is not installed" in shown.stderr
     asked = stillruns("report", f"{run}.0001", "--store", store)
-    assert f"names a trial of a run; see it with: stillruns show {run}.0001" in asked.stderr
+    assert f"names a trial of a run; see it with: stillruns show --store {store} {run}.0001\n" in asked.stderr
 
 
 def test_the_wheels_server_is_named(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ SENTENCE = "stillruns: interrupted; what was recorded so far is kept.\n"
 SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
 
 STRUCK = """
-import atexit, os, signal, sys, time
+import atexit, os, sys, time
 
 def strike():
     os.kill(os.getpid(), {number})
@@ -89,11 +89,37 @@ def struck(place: str, number: signal.Signals, *words: str) -> subprocess.Comple
 
 
 @SIGNALS
-@pytest.mark.parametrize("module", ["click", "stillruns.cli.group", "stillruns.cli.workarounds", "dataclasses"])
+@pytest.mark.parametrize(
+    "module",
+    ["stillruns.cli.stopping", "click", "stillruns.cli.group", "stillruns.cli.workarounds", "dataclasses"],
+)
 def test_while_the_program_is_loaded(module: str, number: signal.Signals) -> None:
     """One sentence, nothing on stdout, 130: also in the first tenth of a second, which Python spends in imports."""
     done = struck(AT_IMPORT.format(module=module), number, "workarounds", "--json")
     assert (done.stdout, done.stderr.lstrip("\n"), done.returncode) == ("", SENTENCE, 130)
+
+
+def test_while_the_version_is_told() -> None:
+    """The quickest of all answers is guarded as well: at its first word the handler of the first moment is there."""
+    place = """
+class Out:
+    def write(self, text):
+        strike()
+sys.stdout = Out()
+"""
+    done = struck(place, signal.SIGINT, "--version")
+    assert (done.stdout, done.stderr, done.returncode) == ("", SENTENCE, 130)
+
+
+def test_before_our_first_line_nothing_slow_is_loaded() -> None:
+    """Between Python's own start and the handler stand our own short modules only: no module of Python's library is
+    loaded for them that it does not load for an empty program."""
+    shown = "import sys; print(*sorted(set(sys.modules) - before))"
+    code = f"import sys; before = set(sys.modules); from stillruns.cli import early; early.listen(); {shown}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment(), check=True
+    )
+    assert all(name.partition(".")[0] in ("stillruns", "__future__") for name in done.stdout.split()), done.stdout
 
 
 AT_RENAME = """

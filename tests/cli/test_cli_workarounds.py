@@ -34,17 +34,22 @@ def test_one() -> None:
 
 
 def test_all_and_by_target() -> None:
-    """A line each; a target leaves those that fit it."""
-    every = said().splitlines()
-    assert [line.split()[0] for line in every] == [entry.id for entry in load.workarounds()]
-    mine = {line.split()[0] for line in said("--target", "gfx1031").splitlines()}
+    """A line each, settings before builds and builds before hardware, and the sentence that one is enough; a target
+    leaves those that fit it."""
+    *every, blank, order = said().splitlines()
+    known = {entry.id: entry.kind.value for entry in load.workarounds()}
+    names = [line.split()[0] for line in every]
+    assert sorted(names) == sorted(known) and not blank and "one of them is enough" in order
+    kinds = list(dict.fromkeys(known[name] for name in names))
+    assert kinds == ["override", "runtime", "system", "build", "hardware"]
+    mine = {line.split()[0] for line in said("--target", "gfx1031").splitlines() if line}
     assert "override-gfx-neighbour" in mine and "copy-gfx906-tensile-files" not in mine
     assert {"amdgpu-no-runpm", "power-cap", "groups-and-permissions"} < mine
 
 
 def test_each_maker_has_its_own() -> None:
     """Nothing that only ROCm or amdgpu has is listed for NVIDIA's, nor CUDA's for AMD's."""
-    nvidia = {line.split()[0] for line in said("--target", "sm_61").splitlines()}
+    nvidia = {line.split()[0] for line in said("--target", "sm_61").splitlines() if line}
     assert not {name for name in nvidia if "amdgpu" in name or "rocm" in name}
     entries = [entry for entry in load.workarounds() if entry.id in nvidia]
     assert all(not entry.backends or {"cuda", "vulkan"} & set(entry.backends) for entry in entries)

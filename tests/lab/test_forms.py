@@ -50,10 +50,11 @@ def test_a_selftest_is_no_experiment(tmp_path: Path) -> None:
     runner = CliRunner()
     for command in (report.command, claims.command):
         shown = runner.invoke(command, ["--store", str(place)], standalone_mode=False)
-        assert "selftest" not in shown.output
+        assert "selftest cpu" not in shown.output and result.run not in shown.output
         assert "small" in shown.output
     named = runner.invoke(report.command, [result.run, "--store", str(place)], standalone_mode=False)
-    assert "decode:segv" in named.output or "SIGSEGV" in named.output
+    (row,) = [line for line in named.output.splitlines() if "SIGSEGV" in line]
+    assert row.split()[:3] == ["cpu", "-", "decode:segv"], "a row says which fault it is of"
 
 
 @pytest.mark.engine()

@@ -7,6 +7,7 @@ from pathlib import Path
 import machines
 import sysroots
 from stillruns.report import gates_text
+from stillruns.report.columns import Page
 
 
 def rig(root: Path, cards: int) -> None:
@@ -25,7 +26,7 @@ def test_eighty_columns(tmp_path: Path) -> None:
     rig(tmp_path, 8)
     matrix = machines.judged(machines.with_runtime(machines.of(tmp_path), "gfx906"))
     for width in (80, 100):
-        text = gates_text.text(matrix, width=width)
+        text = gates_text.text(matrix, page=Page(width, fits=True))
         wide = [line for line in text.splitlines()[2:] if len(line) > width]
         assert wide == []
         assert "rocm gfx906 x7" in text and "rocm gfx906 0b:00.0" in text
@@ -36,7 +37,7 @@ def test_narrow_tables(tmp_path: Path) -> None:
     """Columns that do not fit go into a second table, each with its layers."""
     rig(tmp_path, 2)
     matrix = machines.judged(machines.with_runtime(machines.of(tmp_path), "gfx906"))
-    text = gates_text.text(matrix, width=60)
+    text = gates_text.text(matrix, page=Page(60, fits=True))
     assert text.count("\nofficial support ") >= 3  # two tables and the reason
     assert all(len(line) <= 60 for line in text.split("paths")[0].splitlines()[2:])
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import sys
 
+from stillruns.cli import early
+
 
 def main() -> None:
     """Entry point of `stillruns` and `python -m stillruns`."""
+    early.listen()
     if sys.argv[1:] == ["--version"] and sys.stdout is not None:  # answered before any import of weight
         from stillruns import __version__
 
@@ -17,6 +20,7 @@ def main() -> None:
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter would try again at its end
             sys.exit(0 if isinstance(error, BrokenPipeError) else f"stillruns: cannot write: {error.strerror}")
+        early.deaf()
         return
     from stillruns.cli import stopping
 
@@ -28,4 +32,4 @@ def main() -> None:
     except KeyboardInterrupt:  # while the program was loaded, or said its last words
         stopping.say()
         stopping.EAR.deaf()
-        sys.exit(130)
+        sys.exit(early.STATUS)

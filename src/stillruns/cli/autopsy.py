@@ -9,7 +9,7 @@ import click
 
 from stillruns.cli import late
 from stillruns.cli.options import common
-from stillruns.cli.output import emit_json, emit_text
+from stillruns.cli.output import emit_json, emit_text, page
 from stillruns.errors import ExitCode
 from stillruns.lab import autopsy
 from stillruns.report import autopsy_json, autopsy_text
@@ -30,5 +30,5 @@ def command(paths: tuple[str, ...], as_json: bool, store_dir: Path | None) -> in
     if as_json:
         emit_json(autopsy_json.document(found))
     else:
-        emit_text(autopsy_text.text(found))
+        emit_text(autopsy_text.text(found, page()))
     return int(ExitCode.COMPLETE)

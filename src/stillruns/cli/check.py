@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import click
 
 from stillruns.cli.options import common
-from stillruns.cli.output import emit_json, emit_text, tell
+from stillruns.cli.output import emit_json, emit_text, page, tell
 from stillruns.errors import ExitCode, UsageError
 from stillruns.lab import checking
 from stillruns.lab.machines import machine
 from stillruns.model.gate import GateMatrix, PathStatus
 from stillruns.report import builds_text, gates_json, gates_text
-from stillruns.report.columns import WIDTH
 from stillruns.store.opening import default_path, open_store
 from stillruns.store.store import Store
 
@@ -39,7 +37,8 @@ def command(
 ) -> None:  # fmt: skip
     """Print the gate matrix: a row a layer, a column a path; then what stops each path, and advice.
 
-    Needs no root and no GPU. Exit code 0: at least one path is open; 1: none is.
+    Read it from its end: `why was my GPU skipped?` and `advice`. Needs no root and no GPU. Exit code 0: at least one
+    path is open; 1: none is.
     """
     if builds:
         _builds(target, as_json)
@@ -49,8 +48,7 @@ def command(
     live = found.machine.live and not no_exec
     matrix = found.matrix
     if not as_json:
-        width = shutil.get_terminal_size((WIDTH, 24)).columns
-        emit_text(gates_text.text(matrix, evidence=evidence, width=min(width, WIDTH)))
+        emit_text(gates_text.text(matrix, evidence=evidence, page=page()))
     if live:
         before = matrix
         matrix = found.execute(checking.environ())
@@ -75,17 +73,19 @@ def _store(store_dir: Path | None) -> Store | None:
 
 def _news(before: GateMatrix, after: GateMatrix) -> None:
     """What running the backends added to the matrix that was printed."""
+    here = page()
     lines = ["", "after running the backends' own listings"]
     known = {(g.layer, g.path, g.target, g.device): (g.status, g.reason) for g in before.gates}
     for gate in after.gates:
         if known.get((gate.layer, gate.path, gate.target, gate.device)) != (gate.status, gate.reason):
             where = f"{gate.path} {gate.device or ''}".strip()
-            lines.append(f"  {gate.layer.value} [{where}] {gate.status.value}: {gate.reason}")
+            lines += here.line(f"{gate.layer.value} [{where}] {gate.status.value}: {gate.reason}", "  ")
     for path, old in zip(after.paths, before.paths, strict=True):
         if path.status is not old.status:
             why = "" if path.reason == path.status.value else f" ({path.reason})"
-            lines.append(f"  {' '.join(dict.fromkeys((path.path, path.target)))}: {path.status.value}{why}")
-    lines += [f"  note: {note}" for note in after.notes if note not in before.notes]
+            name = " ".join(dict.fromkeys((path.path, path.target)))
+            lines += here.line(f"{name}: {path.status.value}{why}", "  ")
+    lines += [part for note in after.notes if note not in before.notes for part in here.line(f"note: {note}", "  ")]
     if len(lines) > 2:
         emit_text("\n".join(lines) + "\n")
 
@@ -100,4 +100,4 @@ def _builds(target: str, as_json: bool) -> None:
     if as_json:
         emit_json(builds_text.document(tables.runtimes, tables.packages, targets))
     else:
-        emit_text(builds_text.text(tables.runtimes, tables.packages, targets))
+        emit_text(builds_text.text(tables.runtimes, tables.packages, targets, page()))

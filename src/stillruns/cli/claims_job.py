@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from stillruns.cli.output import emit_json, emit_text
+from stillruns.cli.output import emit_json, emit_text, page
 from stillruns.errors import ExitCode, UsageError
 from stillruns.lab import claiming
 from stillruns.lab.claiming import Claimed
@@ -15,9 +15,9 @@ from stillruns.lab.runs import judging
 from stillruns.lab.specs import hypothesis_file
 from stillruns.lab.studies import studying
 from stillruns.model.claim import ClaimVerdict
+from stillruns.model.hint import hint
 from stillruns.model.spec import HypothesisSpec
 from stillruns.report import claims_json, claims_text
-from stillruns.report.columns import columns
 from stillruns.store.opening import open_store
 from stillruns.store.store import Store
 
@@ -28,7 +28,7 @@ def print_library(*, as_json: bool) -> None:
     if as_json:
         emit_json({"schema": "stillruns.hypotheses/1", "hypotheses": [msgspec.to_builtins(h) for h in library]})
         return
-    emit_text("\n".join(columns([["name", "statement"], *([h.id, h.text] for h in library)])))
+    emit_text("\n".join(page().table([["name", "statement"], *([h.id, h.text] for h in library)])))
 
 
 def run(
@@ -59,7 +59,7 @@ def run(
     if as_json:
         emit_json(claims_json.document(pairs, found))
     else:
-        emit_text(claims_text.text(pairs) + claims_text.findings(found))
+        emit_text(claims_text.text(pairs, page()) + claims_text.findings(found, page()))
     return ExitCode.NO if wanted & {claim.verdict.value for _, claim in pairs} else ExitCode.COMPLETE
 
 
@@ -70,7 +70,7 @@ def _sets(store: Store, runs: Sequence[str], others: Sequence[HypothesisSpec], *
     if not runs:
         own = list(claiming.matrices(store))
     if not named and not own:
-        raise UsageError(f"the store {store.path} holds no experiment; start one with: stillruns demo")
+        raise UsageError(f"the store {store.path} holds no experiment; start one with: {hint('demo')}")
     if together:
         return [claiming.together(store, own, others)]
     found: list[Claimed] = []

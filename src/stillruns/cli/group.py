@@ -7,6 +7,7 @@ import difflib
 import errno
 import keyword
 import os
+import shutil
 import sys
 import traceback
 
@@ -16,6 +17,7 @@ from stillruns import __version__
 from stillruns.cli import stopping
 from stillruns.cli.late import load
 from stillruns.errors import ExitCode, StillrunsError, UsageError
+from stillruns.model.hint import CALLER, quoted
 from stillruns.report.columns import visible
 
 VERBS: dict[str, str] = {
@@ -28,7 +30,7 @@ VERBS: dict[str, str] = {
     "show": "One trial: asked, applied, how it ended, and the evidence for each.",
     "report": "The tables of runs, judged again from their evidence.",
     "claims": "What the trials say about each hypothesis.",
-    "import": "Take a foreign worklog over into the store.",
+    "import": "Take someone else's trials, or bare server logs, over into the store.",
     "workarounds": "What the ids in advice mean: what to change, how to undo it, its risk and source.",
     "trace": "Follow an option through source trees, stage by stage.",
     "lint": "Does anything read these flags and variables, and the values given?",
@@ -43,9 +45,9 @@ def _no_verb(name: str) -> str:
     """One sentence for a word that is no verb: a slip of the hand, or a command that wants `run --` before it."""
     near = difflib.get_close_matches(name, VERBS, n=1)
     if near:
-        return f"there is no verb {visible(name)}; did you mean `stillruns {near[0]}`?"
-    own = f"`stillruns run -- {visible(name)} ...` runs a command of your own"
-    return f"there is no verb {visible(name)}; `stillruns --help` lists them, and {own}"
+        return f"there is no verb {visible(name)}; did you mean `{CALLER.program} {near[0]}`?"
+    own = f"`{CALLER.program} run -- {quoted((name,))} ...` runs a command of your own"
+    return f"there is no verb {visible(name)}; `{CALLER.program} --help` lists them, and {own}"
 
 
 class LazyGroup(click.Group):
@@ -74,15 +76,32 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="stillruns", message="%(prog)s %(version)s")
 def stillruns() -> None:
     """Does this GPU still run this model? If not, which layer stops it, and what is the smallest change that
-    makes it run?"""
+    makes it run?
+
+    A server crashes: put `stillruns run --` before its command. The GPU is not used at all: `stillruns check`. You
+    have only a log: `stillruns autopsy FILE`. `stillruns VERB --help` tells what a verb takes.
+    """
 
 
 def _debugging() -> bool:
     return "--debug" in sys.argv[1:] or bool(os.environ.get("STILLRUNS_DEBUG"))
 
 
+def _called() -> str:
+    """The words that start this program, as its caller can type them again: its name where a shell finds it, else the
+    path or the interpreter that was typed."""
+    name, found = sys.argv[0], shutil.which("stillruns")
+    if not name.endswith(("/stillruns", "__main__.py")):
+        return "stillruns"  # started in some other way, which no command line repeats
+    module = name.endswith("__main__.py")
+    if found is not None and (module or os.path.realpath(found) == os.path.realpath(name)):
+        return "stillruns"
+    return quoted((sys.orig_argv[0], "-m", "stillruns") if module else (name,))
+
+
 def run() -> None:
     """Call the verb; every error that a user can meet becomes one sentence and DESIGN's exit code."""
+    CALLER.program = _called()
     try:
         code = stillruns.main(standalone_mode=False)
     except click.exceptions.Exit as stop:
@@ -128,7 +147,7 @@ def _one_sentence(error: click.ClickException) -> str:
     text = " ".join(error.format_message().split()).rstrip(".").replace(". (Did you", " (did you")
     context = error.ctx if isinstance(error, click.UsageError) else None
     verb = context.info_name if context and context.parent else next((w for w in sys.argv[1:] if w in VERBS), "")
-    return f"{text[:1].lower()}{text[1:]}; `{f'stillruns {verb}'.rstrip()} --help` tells what it takes"
+    return f"{text[:1].lower()}{text[1:]}; `{f'{CALLER.program} {verb}'.rstrip()} --help` tells what it takes"
 
 
 _RIGHT = "give this user the right to it, or name another path"

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from stillruns.cli.options import common
-from stillruns.cli.output import emit_json, emit_text
+from stillruns.cli.output import emit_json, emit_text, page
 from stillruns.errors import ExitCode
 from stillruns.lab import importing
 from stillruns.report import import_text
@@ -30,5 +30,5 @@ def command(paths: tuple[Path, ...], name: str, as_json: bool, store_dir: Path |
     if as_json:
         emit_json(import_text.document(result))
     else:
-        emit_text(import_text.text(result))
+        emit_text(import_text.text(result, page()))
     return ExitCode.NO if any(entry.why for entry in result.runs) else ExitCode.COMPLETE

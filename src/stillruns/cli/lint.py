@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from stillruns.cli.options import common
-from stillruns.cli.output import emit_text
+from stillruns.cli.output import emit_text, page
 from stillruns.errors import ExitCode, UsageError
 from stillruns.lab.linting import Request, lint
 from stillruns.model.recipe import RecipeForm
@@ -89,7 +89,7 @@ def command(
     if as_json:
         emit_text(msgspec.json.format(msgspec.json.encode(document(results))).decode())
     else:
-        emit_text(text(results, everything=everything))
+        emit_text(text(results, everything=everything, page=page()))
     return ExitCode.NO if exit_is_no(results) else ExitCode.COMPLETE
 
 

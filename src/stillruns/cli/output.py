@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from stillruns.cli.stopping import EAR
+from stillruns.report.columns import NARROWEST, WIDTH, Page
 
 
 def emit_json(document: dict[str, Any]) -> None:
@@ -22,6 +23,25 @@ def emit_text(text: str) -> None:
     """Text on stdout as it is: no markup is read in it, no colour added."""
     whole = text if text.endswith("\n") else text + "\n"
     _write(whole if sys.stdout is None or sys.stdout.isatty() else click.unstyle(whole))
+
+
+def page() -> Page:
+    """What text goes to: as wide as COLUMNS says, else as the terminal is; a pipe or a file has a width of its own,
+    the same everywhere, so that two outputs can be compared."""
+    width = _columns()
+    return Page() if width is None else Page(max(NARROWEST, width), fits=True)
+
+
+def _columns() -> int | None:
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and len(given) < 6 and int(given):
+        return int(given)
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or WIDTH
+    except (OSError, ValueError):
+        return WIDTH
 
 
 def _write(text: str) -> None:

@@ -73,7 +73,7 @@ class Live:
 
     def note(self, text: str) -> None:
         """A sentence above the bar; log text in it is never read as markup."""
-        self.bar.console.print(f"stillruns: {visible(text)}", markup=False, highlight=False)
+        self.bar.console.print(f"stillruns: {visible(text)}", markup=False, highlight=False, soft_wrap=True)
 
     def started(self, plan: CellPlan, done: int, total: int, seconds_left: float | None) -> None:
         """The bar moves."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from stillruns.cli.options import common
-from stillruns.cli.output import emit_json, emit_text
+from stillruns.cli.output import emit_json, emit_text, page
 from stillruns.errors import ExitCode, UsageError
 from stillruns.lab import replaying
 from stillruns.lab.runs import judging
@@ -43,7 +43,7 @@ def command(
         found = replaying.replay(store, wanted)
     other = _read(against) if against else {}
     document = replay_text.document(found, other, verdicts=verdicts)
-    emit_json(document) if as_json else emit_text(replay_text.text(document))
+    emit_json(document) if as_json else emit_text(replay_text.text(document, page()))
     bad = any(entry["verdict"] in ("differs", "failed") for entry in document["runs"])
     ctx.exit(ExitCode.NO if bad else ExitCode.COMPLETE)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import click
 from stillruns.cli.late import load
 from stillruns.cli.options import common
 from stillruns.errors import UsageError
-from stillruns.report.columns import visible
+from stillruns.model.hint import hint
 
 FAIL_ON = {"crash", "void", "wrong", "refuted"}
 
@@ -35,7 +34,7 @@ class RunCommand(click.Command):
 
 def forgotten(words: Sequence[str]) -> str:
     """One sentence for a command of the user's own that was given without `--`."""
-    return f"put -- before a command of your own: stillruns run -- {visible(shlex.join(words))}"
+    return f"put -- before a command of your own: {hint('run', '--', *words)}"
 
 
 @click.command(cls=RunCommand)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stillruns.cli.output import emit_json, emit_text, tell
+from stillruns.cli.output import emit_json, emit_text, page, tell
 from stillruns.cli.progress import progress
 from stillruns.errors import ExitCode
 from stillruns.lab import once, running
@@ -26,6 +26,8 @@ def command_once(
     with open_store(store_dir) as store:
         result = once.run(argv, store, tell, keep_running=keep_running, as_is=as_is)
     emit_json(once_text.document(result)) if as_json else emit_text(once_text.markdown(result))
+    if once_text.evidence(result) != once_text.evidence(result, public=True):
+        tell(f"the command that shows the evidence, with the names that were taken out: {once_text.evidence(result)}")
     return ExitCode.NO if wanted & once_text.marks(result) else ExitCode.COMPLETE
 
 
@@ -35,7 +37,7 @@ def matrix(spec: Path, wanted: set[str], *, new: bool, as_json: bool, store_dir:
     with open_store(store_dir) as store:
         with progress() as shown:
             result = running.run(preparing.prepare(asked, store, shown), store, shown, new=new)
-        emit_json(run_json.document(result)) if as_json else emit_text(run_text.text(result))
+        emit_json(run_json.document(result)) if as_json else emit_text(run_text.text(result, page=page()))
     tell_undecided(result)
     return exit_code(result, wanted)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from stillruns.cli.options import common
-from stillruns.cli.output import emit_json, emit_text
+from stillruns.cli.output import emit_json, emit_text, page
 from stillruns.cli.progress import progress
 from stillruns.errors import ExitCode, Interrupted
 from stillruns.lab import selftest
@@ -47,7 +47,7 @@ def command(
     if as_json:
         emit_json(selftest_text.document(result))
     else:
-        emit_text(selftest_text.markdown(result) if markdown else selftest_text.text(result))
+        emit_text(selftest_text.markdown(result) if markdown else selftest_text.text(result, page()))
     if result.stopped:
         raise Interrupted(result.stopped)
     click.get_current_context().exit(ExitCode.COMPLETE if all(r.right for r in result.results) else ExitCode.NO)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from stillruns.cli.options import common
-from stillruns.cli.output import emit_json, emit_text
+from stillruns.cli.output import emit_json, emit_text, page
 from stillruns.errors import UsageError
 from stillruns.lab import showing
 from stillruns.report import trial_json, trial_text
@@ -23,8 +23,8 @@ from stillruns.store.opening import open_store
 def command(trial: str, whole_log: bool, as_json: bool, store_dir: Path | None) -> None:
     """What was asked, what was applied, how it ended, and where each statement comes from.
 
-    TRIAL is a trial's id as `stillruns report --trials` lists it, an ending of one (`0007`; where several runs have
-    it, that of the run which `stillruns report` prints), or `last`.
+    TRIAL is a trial's id as `stillruns report RUN --trials` lists it, an ending of one (`0007`; where several runs
+    have it, that of the run which `stillruns report` prints), or `last`, the newest of any run.
     """
     if whole_log and as_json:
         raise UsageError("--log prints text and --json one document; give one of them")
@@ -35,4 +35,4 @@ def command(trial: str, whole_log: bool, as_json: bool, store_dir: Path | None) 
     elif as_json:
         emit_json(trial_json.document(shown.record, shown.verdict, shown.excerpts, shown.paths))
     else:
-        emit_text(trial_text.text(shown.record, shown.verdict, shown.excerpts, shown.paths))
+        emit_text(trial_text.text(shown.record, shown.verdict, shown.excerpts, shown.paths, page()))

@@ -10,6 +10,7 @@ from stillruns.cli.options import common
 from stillruns.cli.output import emit_json, emit_text, tell
 from stillruns.lab import packing
 from stillruns.lab.machines import machine
+from stillruns.model.hint import hint
 
 
 @click.command()
@@ -37,7 +38,7 @@ def command(
     else:
         emit_text(
             f"{made.path}: {made.bytes} bytes, answers for {made.paths} paths, {made.redacted} of them redacted.\n"
-            f"Judge it with: stillruns check --sysroot {made.path}"
+            f"Judge it with: {hint('check', options=('--sysroot', str(made.path)))}"
         )
     if made.in_context:
         tell(

@@ -1,6 +1,7 @@
 """Ctrl-C, SIGTERM and SIGHUP: each stops any verb, in the same way and with one sentence.
 
-Loaded before the rest of the program, since a good part of a short command's time goes into its imports.
+Loaded before the rest of the program, since a good part of a short command's time goes into its imports; until it is
+loaded itself, early.py listens.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import time
 from collections.abc import Iterator
 from types import FrameType
 
-NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from stillruns.cli import early
+from stillruns.model.stops import STOPS
+
 ECHO = 1.0
 """Seconds after a signal in which the next one is its echo (`timeout` sends two, so does a terminal that closes)."""
 AGAIN = 0.01
@@ -38,7 +41,7 @@ class Ear:
     def listen(self) -> None:
         """From here on a signal raises Stopped. One that our caller ignores (nohup, a shell's background job) stays
         ignored."""
-        for number in NUMBERS:
+        for number in STOPS.values():
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._hear)
         signal.signal(signal.SIGALRM, self._try_again)
@@ -46,7 +49,7 @@ class Ear:
 
     def deaf(self) -> None:
         """The exit status is decided and all is said: nothing that still comes changes it."""
-        for number in (*NUMBERS, signal.SIGALRM):
+        for number in (*STOPS.values(), signal.SIGALRM):
             signal.signal(number, signal.SIG_IGN)
 
     @property
@@ -102,5 +105,5 @@ EAR = Ear()
 def say() -> None:
     """The sentence, to stderr if there is one; it needs nothing that may be loaded only in part."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        sys.stderr.write("stillruns: interrupted; what was recorded so far is kept.\n")
+        sys.stderr.write(early.SENTENCE)
         sys.stderr.flush()

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from stillruns.cli.output import emit_text
+from stillruns.cli.output import emit_text, page
 from stillruns.errors import ExitCode
 from stillruns.lab import tracing
 from stillruns.report import trace_text
@@ -27,11 +27,11 @@ def trace(
         if as_json:
             emit_text(json.dumps(trace_text.compare(old, new), indent=1))
         else:
-            emit_text(trace_text.compare_text(old, new))
+            emit_text(trace_text.compare_text(old, new, page()))
         return ExitCode.COMPLETE if old.found or new.found else ExitCode.NO
     found = tracing.trace(option, given, store_dir)
     if as_json:
         emit_text(json.dumps(trace_text.document(found), indent=1))
     else:
-        emit_text(trace_text.text(found))
+        emit_text(trace_text.text(found, page()))
     return ExitCode.COMPLETE if found.found else ExitCode.NO

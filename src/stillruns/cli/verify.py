@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from stillruns.cli.options import common
-from stillruns.cli.output import emit_text
+from stillruns.cli.output import emit_text, page
 from stillruns.errors import ExitCode
-from stillruns.report.columns import visible
+from stillruns.report.columns import PLAIN, Page
 from stillruns.store.opening import default_path
 from stillruns.store.verify import Problem, Verification, verify
 
@@ -29,7 +29,7 @@ def command(as_json: bool, store_dir: Path | None) -> int:
     if as_json:
         emit_text(json.dumps(document(path, found), indent=2))
     else:
-        emit_text(text(path, found))
+        emit_text(text(path, found, page()))
     return ExitCode.COMPLETE if found.ok else ExitCode.NO
 
 
@@ -48,11 +48,10 @@ def document(path: Path, found: Verification) -> dict[str, object]:
 
 
 def _line(label: str, problem: Problem) -> str:
-    """File names and damaged records are hostile text."""
-    return f"{label}: {visible(problem.where)}: {visible(problem.what)}"
+    return f"{label}: {problem.where}: {problem.what}"
 
 
-def text(path: Path, found: Verification) -> str:
+def text(path: Path, found: Verification, page: Page = PLAIN) -> str:
     """The same for a person: one line each, the counts at the end."""
     lines = [_line("does not match", problem) for problem in found.problems]
     lines += [_line("note", note) for note in found.notes]
@@ -61,4 +60,4 @@ def text(path: Path, found: Verification) -> str:
         lines.append(f"{path}: everything matches: {counts}.")
     else:
         lines.append(f"{path}: {len(found.problems)} do not match; right are {counts}.")
-    return "\n".join(lines)
+    return "\n".join(part for line in lines for part in page.line(line, "", "  "))

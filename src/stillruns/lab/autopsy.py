@@ -23,6 +23,7 @@ from stillruns.judge.incidents import incident
 from stillruns.judge.incidents.incident import Knowledge
 from stillruns.model.autopsy import Autopsy, Source
 from stillruns.model.backend import Runtime
+from stillruns.model.hint import hint
 from stillruns.model.kernel_log import KernelEvent
 from stillruns.model.server_log import Ending, Note, ServerLog
 from stillruns.normalise.crash import signs
@@ -101,7 +102,7 @@ def _passed(path: str, left: LeftOut) -> Iterator[str]:
     if left.documents:
         text = f"{len(left.documents)} JSON documents in {path} are no logs and were passed over"
         if any(name.rsplit("/", 1)[-1] == worklog.RESULT for name in left.documents):
-            text += f"; `stillruns import {path}` joins the requests of its {worklog.RESULT} with the journal"
+            text += f"; `{hint('import', path)}` joins the requests of its {worklog.RESULT} with the journal"
         yield text
     if left.others:
         what = "are source code, settings, tables or prose and were left out"

@@ -7,6 +7,7 @@ from the store, again each time. A folder whose bytes are in the store already i
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from datetime import timezone
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 from stillruns.collect import worklog as folders
 from stillruns.collect.worklog import RunFolder
 from stillruns.errors import UsageError
-from stillruns.lab.studies import importing_logs
+from stillruns.lab.studies import importing_logs, studying
 from stillruns.lab.studies.imported_run import NO_CORE, known, moment, write
 from stillruns.lab.studies.worklog_form import JOURNAL, META, PROBE
 from stillruns.model.absence import Absence
@@ -32,6 +33,19 @@ from stillruns.store.store import Store
 def run(where: Path | Sequence[Path], store: Store, name: str = "") -> Import:
     """Import every run folder at or below a folder; where there is none, every server log. Several paths, and single
     files, are logs. Raises UsageError when there is neither."""
+    return _known_as(_taken(where, store, name), store)
+
+
+def _known_as(result: Import, store: Store) -> Import:
+    """What was there already, all of it, is known by the name that it got then."""
+    taken = {entry.run for entry in result.runs if entry.run}
+    if not taken or not all(entry.before for entry in result.runs if entry.run):
+        return result
+    names = [study for study, members in studying.names(store).items() if taken & set(members)]
+    return result if result.study in names or not names else dataclasses.replace(result, study=names[0])
+
+
+def _taken(where: Path | Sequence[Path], store: Store, name: str) -> Import:
     paths = [where] if isinstance(where, Path) else list(where)
     root = paths[0]
     if len(paths) > 1 or root.is_file():

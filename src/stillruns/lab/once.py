@@ -34,6 +34,7 @@ from stillruns.model.once_result import STOPPED_BY, OnceResult
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.server_facts import ServerFacts
 from stillruns.model.spec import Timeouts
+from stillruns.model.stops import STOPS
 from stillruns.model.trial import TrialRecord
 from stillruns.redact.environment import listed
 from stillruns.store.ids import run_id, spec_digest
@@ -248,7 +249,7 @@ def _until_stopped() -> Iterator[_Stop]:
     """Ctrl-C, SIGTERM and SIGHUP end the user's command, not the report about it. One that our caller ignores (nohup)
     ends neither."""
     stop = _Stop()
-    heard = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+    heard = [number for number in STOPS.values() if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, stop.hear) for number in heard}
     try:
         yield stop

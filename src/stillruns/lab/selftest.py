@@ -29,6 +29,8 @@ from stillruns.store.view import decode_trial
 
 FORM = "selftest"
 """How its runs are marked in the store: `report` and `claims` without a name are about experiments."""
+AXIS = "fault"
+"""What its rows differ in: `decode:segv`, a column of the table that `report` prints."""
 TIMEOUTS = Timeouts(load=12.0, first_token=8.0, token=6.0, teardown=4.0)
 """Short, since a hang is waited for."""
 DEVICE_TIMEOUTS = Timeouts(load=30.0, first_token=20.0, token=15.0, teardown=8.0)
@@ -161,7 +163,7 @@ def _with_faults(
         log.unlink(missing_ok=True)
         device = backend in (Backend.CUDA, Backend.ROCM)
         env = {**healthy.condition.env, **faults.environment(fault.id, shim, log=log, device=device)}
-        condition = dataclasses.replace(healthy.condition, env=env)
+        condition = dataclasses.replace(healthy.condition, env=env, axes={AXIS: fault.id})
         plans.append(dataclasses.replace(healthy, id=fault.id, condition=condition))
     return dataclasses.replace(base, plans=tuple(plans))
 

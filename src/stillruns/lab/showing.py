@@ -8,6 +8,7 @@ from stillruns.errors import UsageError
 from stillruns.lab import once
 from stillruns.lab.runs import judging, reading
 from stillruns.lab.studies import studying, worklog_form
+from stillruns.model.hint import hint
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
 from stillruns.normalise.logs.reader import lines, visible
@@ -83,10 +84,10 @@ def _find_record(store: Store, name: str) -> Record:
 def _no_trial(store: Store, name: str) -> str:
     """Why a trial cannot be shown: it was begun and has no end, or there is none of that name."""
     if name == "last":
-        return f"the store {store.path} holds no trial; start one with: stillruns demo"
+        return f"the store {store.path} holds no trial; start one with: {hint('demo')}"
     begun = [r for r in store.records(kind="trial_started") if str(r.body["trial"]).endswith(name)]
     if not begun:
-        return f"no trial {name} in {store.path}; stillruns report --trials lists them"
+        return f"no trial {name} in {store.path}; `{hint('report', options=('--list',))}` lists the runs"
     trial = str(begun[-1].body["trial"])
     for record in store.records(kind="trial_interrupted"):
         if record.body["trial"] == trial:

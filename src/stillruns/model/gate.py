@@ -87,13 +87,15 @@ class GatePath:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One piece of advice, tied to a gate. `gate` is the layer's name."""
+    """One piece of advice, tied to a gate. `gate` is the layer's name. `workarounds` are in the order of what they
+    change, the least first; `one_is_enough`: they are ways around one obstacle, of which one is to be chosen."""
 
     rank: int
     text: str
     path: str
     gate: Layer
     workarounds: tuple[str, ...]
+    one_is_enough: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stillruns.model.gate_tables import PackageRow, RuntimeRow
-from stillruns.report.columns import columns
+from stillruns.report.columns import PLAIN, Page
 
 _LISTS = {
     "build_targets": "release",
@@ -28,7 +28,9 @@ def carried(rows: Sequence[RuntimeRow], target: str) -> list[tuple[RuntimeRow, b
     return found
 
 
-def text(rows: Sequence[RuntimeRow], packages: Sequence[PackageRow], targets: Sequence[str]) -> str:
+def text(
+    rows: Sequence[RuntimeRow], packages: Sequence[PackageRow], targets: Sequence[str], page: Page = PLAIN
+) -> str:
     """One block a target; releases in a row that say the same are one line (`--json` has each, with its place)."""
     parts = []
     for target in targets:
@@ -42,13 +44,13 @@ def text(rows: Sequence[RuntimeRow], packages: Sequence[PackageRow], targets: Se
             else:
                 table.append([*said, _short(row.since), until])
         read_on = max((r.read_on for r in rows), default="?")
-        lines = [f"ROCm builds that were released and carry {target} (as read on {read_on})", ""]
-        lines += columns(table)
+        lines = [*page.line(f"ROCm builds that were released and carry {target} (as read on {read_on})"), ""]
+        lines += page.table(table)
         mine = [package for package in packages if package.target == target]
         lines += ["", f"packages that carry {target}"]
         found = [["package", "version", "suite", "library", "files"]]
         found += [[p.package, p.version, p.suite, p.library, str(p.files)] for p in mine]
-        lines += columns(found) if mine else ["  none of those that were read"]
+        lines += page.table(found) if mine else ["  none of those that were read"]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 

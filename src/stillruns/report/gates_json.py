@@ -38,6 +38,7 @@ def document(matrix: GateMatrix) -> dict[str, Any]:
                 "path": advice.path,
                 "gate": advice.gate.value,
                 "workarounds": list(advice.workarounds),
+                "one_is_enough": advice.one_is_enough,
             }
             for advice in matrix.advice
         ],

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stillruns.model.gate import Gate, GateMatrix, GatePath, GateStatus, Layer
-from stillruns.report.columns import WIDTH, columns, visible, wrapped
+from stillruns.model.gate import Advice, Gate, GateMatrix, GatePath, GateStatus, Layer
+from stillruns.model.hint import hint
+from stillruns.report.columns import PLAIN, Page, columns, visible, width
 
-NARROWEST = 60
 _MARK = {
     GateStatus.ALLOW: "allow",
     GateStatus.BLOCK: "BLOCK",
@@ -17,30 +17,45 @@ _MARK = {
 }
 
 
-def text(matrix: GateMatrix, *, evidence: bool = False, width: int = WIDTH) -> str:
-    """Everything that `check` prints, in lines of at most `width` cells (a long path is never broken). `evidence`
-    adds the places under each reason."""
-    width = max(NARROWEST, width)
+def text(matrix: GateMatrix, *, evidence: bool = False, page: Page = PLAIN) -> str:
+    """Everything that `check` prints. `evidence` adds the places under each reason."""
     lines = [f"gates of {visible(matrix.machine)}", ""]
-    lines += _tables(matrix, width)
-    lines += ["", *_reasons(matrix, evidence, width)]
-    lines += ["", "paths", *_paths(matrix.paths, width)]
+    lines += _tables(matrix, page.width)
+    lines += ["", *_reasons(matrix, evidence, page)]
+    lines += ["", "paths", *_paths(matrix.paths, page)]
     if matrix.cards:
         lines += ["", "why was my GPU skipped?"]
         for card in matrix.cards:
             where = " ".join(filter(None, (card.device, card.target if card.target != "none" else "")))
-            lines += wrapped(f"{where} ({card.name}): {card.text}", "  ", width=width)
+            lines += page.wrapped(f"{where} ({card.name}): {card.text}", "  ")
     if matrix.advice:
-        lines += ["", "advice, the likeliest first"]
-        for advice in matrix.advice:
-            ids = f" [{', '.join(advice.workarounds)}]" if advice.workarounds else ""
-            line = f"{advice.rank}. {advice.text} ({advice.path}, {advice.gate.value}){ids}"
-            lines += wrapped(line, "  ", width=width)
-        if any(advice.workarounds for advice in matrix.advice):
-            lines.append("  (what an id in brackets means: stillruns workarounds ID)")
+        lines += ["", *_advice(matrix, page)]
     for note in matrix.notes:
-        lines += wrapped(f"note: {note}", "", width=width)
+        lines += page.wrapped(f"note: {note}", "")
     return "\n".join(lines) + "\n"
+
+
+def _advice(matrix: GateMatrix, page: Page) -> list[str]:
+    """What to try, and the commands that tell more: a line each, to be copied."""
+    lines = ["advice, the likeliest first"]
+    for advice in matrix.advice:
+        line = f"{advice.rank}. {advice.text} ({advice.path}, {advice.gate.value}){_ids(advice)}"
+        lines += page.wrapped(line, "  ")
+    ids = dict.fromkeys(name for advice in matrix.advice for name in advice.workarounds)
+    lines += [f"  what the ids in brackets mean: {hint('workarounds', *ids)}"] if ids else []
+    if any(advice.gate is Layer.EXECUTION for advice in matrix.advice):
+        cites = [cite for gate in matrix.gates if gate.layer is Layer.EXECUTION for cite in gate.evidence]
+        runs = dict.fromkeys(cite.source.removeprefix("run ") for cite in cites)
+        lines += [f"  the trials: {hint('report', *runs, options=('--trials',))}"] if runs else []
+    return lines
+
+
+def _ids(advice: Advice) -> str:
+    """The workarounds; the first is the smallest change, and one is enough where they are for one obstacle."""
+    if not advice.workarounds:
+        return ""
+    several = advice.one_is_enough and len(advice.workarounds) > 1
+    return f" [{', '.join(advice.workarounds)}{': one is enough' if several else ''}]"
 
 
 def _column(path: GatePath, cards: int = 1) -> str:
@@ -51,7 +66,7 @@ def _column(path: GatePath, cards: int = 1) -> str:
     return " ".join(filter(None, (path.path, target, device if cards == 1 else f"x{cards}")))
 
 
-def _tables(matrix: GateMatrix, width: int) -> list[str]:
+def _tables(matrix: GateMatrix, most: int) -> list[str]:
     """The matrix; cards with equal verdicts share a column, and what is wider than the page goes below."""
     shared: dict[tuple[str, ...], list[GatePath]] = {}
     for path in matrix.paths:
@@ -64,7 +79,7 @@ def _tables(matrix: GateMatrix, width: int) -> list[str]:
     lines: list[str] = []
     page: list[list[str]] = []
     for column in [[column[row] for row in kept] for column in columns_]:
-        if page and len(max(_table(first, [*page, column]), key=len)) > width:
+        if page and max(map(width, _table(first, [*page, column]))) > most:
             lines += [*_table(first, page), ""]
             page = []
         page.append(column)
@@ -82,7 +97,7 @@ def _cell(gates: Sequence[Gate], layer: Layer, path: GatePath) -> str:
     return ""
 
 
-def _reasons(matrix: GateMatrix, evidence: bool, width: int) -> list[str]:
+def _reasons(matrix: GateMatrix, evidence: bool, page: Page) -> list[str]:
     """One line a reason; equal reasons of several paths are said once."""
     lines: list[str] = []
     everywhere = {
@@ -95,7 +110,7 @@ def _reasons(matrix: GateMatrix, evidence: bool, width: int) -> list[str]:
                 said.setdefault((gate.status, gate.reason), []).append(gate)
         for (status, reason), gates in said.items():
             who = ", ".join(_who(gates, everywhere))
-            lines += wrapped(f"{layer.value} [{who}] {_MARK[status]}: {reason}", "", width=width)
+            lines += page.wrapped(f"{layer.value} [{who}] {_MARK[status]}: {reason}", "")
             if evidence:
                 lines += _evidence(gates)
     return lines
@@ -125,7 +140,9 @@ def _evidence(gates: Sequence[Gate]) -> list[str]:
     return lines
 
 
-def _paths(paths: Sequence[GatePath], width: int) -> list[str]:
+def _paths(paths: Sequence[GatePath], page: Page) -> list[str]:
     lines = columns([[_column(path), path.status.value, path.reason] for path in paths])
     indent = " " * (len(columns([[_column(path), path.status.value, "|"] for path in paths])[0]) - 1) if paths else ""
-    return [part for line in lines for part in wrapped(line, "  ", "  " + indent, width)]
+    if len(indent) > page.width // 2:  # no room beside: below, a little to the right
+        indent = "  "
+    return [part for line in lines for part in page.wrapped(line, "  ", "  " + indent)]

@@ -6,15 +6,16 @@ from typing import Any
 
 import msgspec
 
+from stillruns.model.hint import hint
 from stillruns.model.imported import Import, Imported
-from stillruns.report.columns import columns, visible
+from stillruns.report.columns import PLAIN, Page, visible
 
 
-def text(result: Import) -> str:
+def text(result: Import, page: Page = PLAIN) -> str:
     """One line a run folder, and how to go on."""
     rows = [["folder or log", "requests", "files", "run"]]
     rows += [[visible(r.folder), str(r.requests), str(r.files), _state(r)] for r in result.runs]
-    lines = columns(rows)
+    lines = page.table(rows)
     lines += [f"left out: {visible(r.folder)}/{visible(name)}" for r in result.runs for name in r.left_out]
     lines += [f"left out: {visible(name)}" for name in result.left_out]
     taken = [r for r in result.runs if r.run]
@@ -23,8 +24,8 @@ def text(result: Import) -> str:
         "",
         f"{new} runs imported, {len(taken) - new} were there already; "
         f"{sum(r.requests for r in taken)} requests in all",
-        f"see: stillruns report {visible(result.study)}",
     ]
+    lines += [f"see: {hint('report', result.study)}"] if taken else []
     return "\n".join(lines) + "\n"
 
 

@@ -6,40 +6,41 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from stillruns.model.lint import LintItem, LintResult
-from stillruns.report.columns import visible, wrapped
+from stillruns.report.columns import PLAIN, Page, visible
 
 
-def text(results: Sequence[LintResult], *, everything: bool = False) -> str:
+def text(results: Sequence[LintResult], *, everything: bool = False, page: Page = PLAIN) -> str:
     """Plain text. Names that are read as written are one line each, or only counted unless `everything`."""
     lines: list[str] = []
     for result in results:
-        lines += _result(result, everything)
+        lines += _result(result, everything, page)
     return "\n".join(lines) + "\n"
 
 
-def _result(result: LintResult, everything: bool) -> list[str]:
-    lines = [visible(f"{result.recipe} ({result.form})")]
-    lines += [visible(f"  against {a.name}: {a.how}{f' [{a.version}]' if a.version else ''}") for a in result.against]
+def _result(result: LintResult, everything: bool, page: Page) -> list[str]:
+    lines = page.line(f"{result.recipe} ({result.form})")
+    for a in result.against:
+        lines += page.line(f"against {a.name}: {a.how}{f' [{a.version}]' if a.version else ''}", "  ")
     bad = [item for item in result.items if not item.good]
     fine = [item for item in result.items if item.good]
     for item in bad:
-        lines += ["", *_item(item)]
+        lines += ["", *_item(item, page)]
     if fine:
         lines.append("")
         if everything:
             for item in fine:
-                lines += _item(item)
+                lines += _item(item, page)
         else:
             shown = ", ".join(dict.fromkeys(_named(item) for item in fine))
-            lines += wrapped(f"read as written ({len(fine)}): {shown}", "", "  ")
-    lines += ["", *[f"note: {visible(note)}" for note in result.notes]]
+            lines += page.wrapped(f"read as written ({len(fine)}): {shown}", "", "  ")
+    lines += ["", *(part for note in result.notes for part in page.line(f"note: {note}", "", "  "))]
     counts = Counter(item.verdict.value for item in result.items)
     lines.append("; ".join(f"{count} {name}" for name, count in counts.most_common()) or "nothing to judge was found")
     if result.corrected is not None:
         lines += ["", "changes:"]
         for edit in result.edits:
             after = visible(edit.after) or "(nothing)"
-            lines += wrapped(
+            lines += page.wrapped(
                 f"line {edit.line}: {visible(edit.before)} -> {after}: {visible(edit.why)}", "  ", "      "
             )
         lines += ["", "corrected:", "", *map(_copied, result.corrected.rstrip("\n").split("\n"))]
@@ -47,7 +48,7 @@ def _result(result: LintResult, everything: bool) -> list[str]:
             lines += [
                 "",
                 "left to you:",
-                *[row for text in result.still_open for row in wrapped(visible(text), "  ", "      ")],
+                *[row for text in result.still_open for row in page.wrapped(visible(text), "  ", "      ")],
             ]
     lines.append("")
     return lines
@@ -64,12 +65,12 @@ def _named(item: LintItem) -> str:
     )
 
 
-def _item(item: LintItem) -> list[str]:
+def _item(item: LintItem, page: Page) -> list[str]:
     value = f" {item.value}" if item.value is not None else ""
     head = f"{item.said}: {item.name}{value}: {item.verdict.value}"
     if item.value_verdict is not None:
         head += f"; value: {item.value_verdict.value}"
-    lines = [visible(head)]
+    lines = page.line(head, "", "  ")
     for label, content in (
         ("why", item.why),
         ("does", item.effect),
@@ -80,10 +81,10 @@ def _item(item: LintItem) -> list[str]:
         ("use", item.use or ""),
     ):
         if content:
-            lines += wrapped(f"{label}: {visible(content)}", "    ", "      ")
+            lines += page.wrapped(f"{label}: {visible(content)}", "    ", "      ")
     for cited in item.evidence:
         source = f" ({visible(cited.source)})" if cited.kind == "catalogue" and cited.source else ""
-        lines += wrapped(f"at {visible(cited.place)}: {visible(cited.text)}{source}", "    ", "      ")
+        lines += page.wrapped(f"at {visible(cited.place)}: {visible(cited.text)}{source}", "    ", "      ")
     return lines
 
 

@@ -10,16 +10,19 @@ import msgspec
 
 from stillruns.model.applied import Answer, FactorApplied
 from stillruns.model.component import Component
+from stillruns.model.hint import hint
 from stillruns.model.once_result import STOPPED_BY, OnceResult
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.phase import Phase
 from stillruns.model.wording import significant
 from stillruns.redact.environment import secret_name
 from stillruns.report import pasteable
+from stillruns.report.columns import cut
 from stillruns.report.numbers import rounded
 
 LINES = 60
 EXCERPTS = 24
+DEVICES = 6
 WIDTH = 240
 PROGRAMS = 6
 """Command lines of programs where several ran."""
@@ -47,11 +50,17 @@ def markdown(result: OnceResult) -> str:
         top += ["", pasteable.text(result.explanation)]
     if result.next_step:
         top += ["", f"Next: {pasteable.text(result.next_step).rstrip('.')}."]
-    end = ["", f"Evidence: `stillruns show {result.trial}`; with `--log` the whole log, not redacted"]
+    end = ["", f"Evidence: `{evidence(result, public=True)}`; with `--log` the whole log, not redacted"]
     room = LINES - len(top) - len(end) - 3
-    excerpts = _excerpts(result)[: max(0, room)]
+    excerpts = _excerpts(result, max(0, room))
     middle = ["", "```", *excerpts, "```"] if excerpts else ["", "No line of its output is quoted here."]
     return "\n".join((*top, *middle, *end)) + "\n"
+
+
+def evidence(result: OnceResult, *, public: bool = False) -> str:
+    """The command that shows the trial; where it is made `public`, without names in the paths in it."""
+    command = hint("show", result.trial)
+    return pasteable.text(command.removesuffix(result.trial)) + result.trial if public else command
 
 
 def headline(result: OnceResult) -> str:
@@ -77,15 +86,17 @@ def _facts(result: OnceResult) -> list[str]:
     """The bullets: program, host, devices, end, answer."""
     lines = [f"- program: {_program(result)}"]
     if result.started:
-        lines.append(f"- started as: {_code(pasteable.command(result.started)[: 2 * WIDTH])}")
-    lines += [f"- seen to run: {_code(pasteable.command(words)[:WIDTH])}" for words in result.programs[:PROGRAMS]]
+        lines.append(f"- started as: {_code(cut(pasteable.command(result.started), 2 * WIDTH))}")
+    lines += [f"- seen to run: {_code(cut(pasteable.command(words), WIDTH))}" for words in result.programs[:PROGRAMS]]
     if len(result.programs) > PROGRAMS:
         lines.append(f"- seen to run besides: {len(result.programs) - PROGRAMS} more")
     if result.system:
         lines.append(f"- system: {pasteable.text(result.system)}")
-    lines += [f"- device listed: {pasteable.text(device)}" for device in result.devices[:6]]
+    lines += [f"- device listed: {pasteable.text(device)}" for device in result.devices[:DEVICES]]
+    if len(result.devices) > DEVICES:
+        lines.append(f"- and {len(result.devices) - DEVICES} devices more")
     if result.environment:
-        lines.append(f"- environment: {_code(pasteable.variables(result.environment)[: 2 * WIDTH])}")
+        lines.append(f"- environment: {_code(cut(pasteable.variables(result.environment), 2 * WIDTH))}")
     if result.added and (result.mixed or result.program or result.version or result.devices):
         added = _code(pasteable.variables(result.added))
         lines.append(f"- added to the environment by stillruns, so that the load lines are printed: {added}")
@@ -93,7 +104,7 @@ def _facts(result: OnceResult) -> list[str]:
     if candidates := [c.value for c in result.outcome.components if c is not Component.UNKNOWN]:
         lines.append(f"- candidates: {', '.join(candidates)}")
     if result.answer:
-        lines.append(f"- answer to a request of stillruns' own: {_code(pasteable.text(result.answer)[:WIDTH])}")
+        lines.append(f"- answer to a request of stillruns' own: {_code(cut(pasteable.text(result.answer), WIDTH))}")
     if result.tokens_per_second is not None:
         lines.append(f"- speed: {significant(result.tokens_per_second)} tokens/s of evaluation time")
     lines += [f"- note: {pasteable.text(note)}" for note in result.notes if not note.startswith(UNTOLD)]
@@ -237,9 +248,12 @@ def _wrapped(text: str) -> list[str]:
     return [text[i : i + WIDTH] for i in range(0, min(len(text), most), WIDTH)] + ([cut] if cut else [])
 
 
-def _excerpts(result: OnceResult) -> list[str]:
-    shown = [f"{ref} {pasteable.text(text)[:WIDTH]}" for ref, text in list(result.excerpts.items())[:EXCERPTS]]
-    return [line.replace("```", "'''") for line in shown]
+def _excerpts(result: OnceResult, room: int) -> list[str]:
+    """The lines that tell, as many as there is room for; that there are more takes the place of the last."""
+    most, told = min(room, EXCERPTS), list(result.excerpts.items())
+    kept = told if len(told) <= most else told[: max(0, most - 1)]
+    shown = [f"{ref} {cut(pasteable.text(text), WIDTH)}".replace("```", "'''") for ref, text in kept]
+    return [*shown, f"... and {len(told) - len(kept)} lines more"] if len(kept) < len(told) and most else shown
 
 
 def _code(text: str) -> str:
@@ -247,4 +261,4 @@ def _code(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return pasteable.text(text).replace("|", "\\|")[:WIDTH]
+    return cut(pasteable.text(text), WIDTH).replace("|", "\\|")

@@ -7,22 +7,21 @@ from typing import Any
 import msgspec
 
 from stillruns.model.run_plan import Question, RunPlan
-from stillruns.report.columns import visible
+from stillruns.report.columns import PLAIN, Page
 from stillruns.report.numbers import rounded
 
 MOST_CELLS = 40
 
 
-def text(plan: RunPlan) -> str:
+def text(plan: RunPlan, page: Page = PLAIN) -> str:
     """The cells, what they cost, what they can show."""
-    lines = [f"plan {visible(plan.name)}: nothing was started", ""]
+    lines = [*page.line(f"plan {plan.name}: nothing was started"), ""]
     shown = [*plan.references, *plan.cells]
-    lines += [f"  {visible(cell)}" for cell in shown[:MOST_CELLS]]
+    lines += [part for cell in shown[:MOST_CELLS] for part in page.line(cell, "  ")]
     if len(shown) > MOST_CELLS:
         lines.append(f"  and {len(shown) - MOST_CELLS} more")
-    lines += ["", plan.cost]
-    lines += [plan.question.sentence] if plan.question else [plan.shows]
-    return "\n".join([*lines, *plan.notes]) + "\n"
+    told = (plan.cost, plan.question.sentence if plan.question else plan.shows, *plan.notes)
+    return "\n".join([*lines, "", *(part for line in told for part in page.line(line, "", "  "))]) + "\n"
 
 
 def document(plan: RunPlan | None, question: Question | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from stillruns.report.columns import columns
+from stillruns.report.columns import PLAIN, Page
 
 
 class Entry(Protocol):
@@ -44,11 +44,11 @@ def _entry(one: Entry, other: str, verdicts: bool) -> dict[str, Any]:
     return {**body, "verdicts": json.loads(one.verdicts)} if verdicts and one.verdicts else body
 
 
-def text(document: Mapping[str, Any]) -> str:
+def text(document: Mapping[str, Any], page: Page = PLAIN) -> str:
     """One line a run, and a sum."""
     runs = document["runs"]
     rows = [["run", "form", "verdicts", "digest"]]
     rows += [[r["run"], r["form"], r["failed"] or r["verdict"], r["sha256"][:23]] for r in runs]
     count = {word: sum(r["verdict"] == word for r in runs) for word in ("same", "differs", "not recorded", "failed")}
     total = ", ".join(f"{number} {word}" for word, number in count.items() if number) or "no run"
-    return "\n".join([*columns(rows), "", total]) + "\n"
+    return "\n".join([*page.table(rows), "", total]) + "\n"

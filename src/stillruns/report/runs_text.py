@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stillruns.report.columns import columns
+from stillruns.report.columns import PLAIN, Page
 from stillruns.store.store import RunSummary
 
 
-def text(runs: Iterable[RunSummary]) -> str:
+def text(runs: Iterable[RunSummary], page: Page = PLAIN) -> str:
     """Id, name, number of trials, and when it ended, to the second."""
     rows = [["run", "name", "trials", "ended"]]
     rows += [[r.run, r.name, str(r.trials), _second(r.ended) if r.ended else "unfinished"] for r in runs]
-    return "\n".join(columns(rows)) + "\n"
+    return "\n".join(page.table(rows)) + "\n"
 
 
 def _second(at: str) -> str:

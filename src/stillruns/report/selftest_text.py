@@ -6,20 +6,23 @@ from typing import Any
 
 import msgspec
 
+from stillruns.model.hint import hint
 from stillruns.model.selftest import FaultResult, SelftestResult
-from stillruns.report.columns import columns, visible
+from stillruns.report.columns import PLAIN, Page, visible
 from stillruns.report.numbers import rounded
 
 
-def text(result: SelftestResult) -> str:
-    """One line a fault, the wrong ones last and marked, and the count."""
+def text(result: SelftestResult, page: Page = PLAIN) -> str:
+    """One line a fault, the wrong ones last and marked, the count, and where more is."""
     rows = [["fault", "expected", "judged", "verdict", "detail"]]
     for entry in sorted(result.results, key=lambda e: not e.right):
         rows.append([entry.fault, entry.expected, entry.judged, "right" if entry.right else "WRONG", _detail(entry)])
     right = sum(e.right for e in result.results)
-    lines = [*columns(rows), ""]
-    lines += [f"not injected: {visible(s)}" for s in result.skipped]
-    lines.append(f"{right} of {len(result.results)} faults were recognised ({visible(result.engine)})")
+    lines = [*page.table(rows), ""]
+    lines += [part for s in result.skipped for part in page.line(f"not injected: {s}", "", "  ")]
+    lines += page.line(f"{right} of {len(result.results)} faults were recognised ({result.engine})", "", "  ")
+    telling = [entry for entry in result.results if not entry.right] or list(result.results)
+    lines += [f"evidence of one: {hint('show', telling[0].trial)}"] if telling else []
     return "\n".join(lines) + "\n"
 
 

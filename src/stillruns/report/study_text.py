@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stillruns.model.backend import Backend
+from stillruns.model.hint import hint
 from stillruns.model.server_log import Layers
 from stillruns.model.worklog import Finding, Study, StudyCell, StudyRequest
-from stillruns.report.columns import columns, visible, wrapped
+from stillruns.report.columns import PLAIN, Page, visible
 from stillruns.report.run_text import rate
 
 HEADINGS = (
@@ -26,26 +27,25 @@ HEADINGS = (
     "no text",
 )
 REQUEST_HEADINGS = ("request", "backend", "asked", "layers", "applied", "outcome", "seconds", "tok/s", "why")
-WIDTH = 116
 PLACES = 12
 """So many places of a finding are printed."""
 
 
-def text(study: Study, *, trials: bool = False) -> str:
+def text(study: Study, *, trials: bool = False, page: Page = PLAIN) -> str:
     """The tables (one a model), the findings with their places, and with `trials` one line a request."""
     alone = not any(request.client for request in study.requests)
-    lines = _head_of_logs(study) if alone else _head(study)
+    lines = [part for line in (_head_of_logs if alone else _head)(study) for part in page.wrapped(line, "", "")]
     for model in dict.fromkeys(cell.model for cell in study.cells):
         own = [cell for cell in study.cells if cell.model == model]
-        lines += ["", f"{visible(model)}", *(log_table(own) if alone else table(own))]
+        lines += ["", f"{visible(model)}", *page.table(log_rows(own) if alone else rows_of(own))]
     lines += ["", "What this leaves open:" if alone else "What the worklog's own tables cannot show:"]
     for number, finding in enumerate(study.findings, 1):
-        lines += finding_lines(number, finding)
+        lines += finding_lines(number, finding, page)
     if not study.findings:
         lines.append("nothing found")
     if trials:
-        lines += ["", *request_lines(study.requests)]
-    lines += ["", _evidence(study, "log" if alone else "run folder")]
+        lines += ["", *page.table(request_rows(study.requests))]
+    lines += ["", *_evidence(study, "log" if alone else "run folder", page)]
     return "\n".join(lines) + "\n"
 
 
@@ -55,22 +55,21 @@ def _head(study: Study) -> list[str]:
         f"study {visible(study.name)}: {len(study.requests)} requests in {len(study.runs)} runs, "
         f"{journals} of them with a server log",
         "The backend is what the server's own lines say it loaded, not its port. `counted ok` is the worklog's own "
-        "count;",
-        "void requests ran under another condition than they asked and enter no rate; unknown ones neither. tok/s is",
-        "tokens over evaluation time (median), of void requests too; it never holds the time of a load.",
+        "count; void requests ran under another condition than they asked and enter no rate; unknown ones neither. "
+        "tok/s is tokens over evaluation time (median), of void requests too; it never holds the time of a load.",
     ]
 
 
 def _head_of_logs(study: Study) -> list[str]:
     return [
         f"study {visible(study.name)}: {len(study.requests)} trials in {len(study.runs)} logs that came alone",
-        "Each condition is what the log's own lines show; a file's name plays no part. `layers` went to the device;",
-        "void trials ran under another condition than the log shows as asked, of unknown ones no line tells; neither",
+        "Each condition is what the log's own lines show; a file's name plays no part. `layers` went to the device; "
+        "void trials ran under another condition than the log shows as asked, of unknown ones no line tells; neither "
         "enters a rate. tok/s is the server's own figure for its evaluation time (median).",
     ]
 
 
-def log_table(cells: Sequence[StudyCell]) -> list[str]:
+def log_rows(cells: Sequence[StudyCell]) -> list[list[str]]:
     """One line a cell of logs that came alone: nobody else counted, and what was asked is seldom shown."""
     rows = [["backend", "server", "layers", "applied", "void", "unknown", "failed", HEADINGS[9], "tok/s"]]
     for cell in cells:
@@ -87,10 +86,10 @@ def log_table(cells: Sequence[StudyCell]) -> list[str]:
                 speed(cell),
             ]
         )
-    return columns(rows)
+    return rows
 
 
-def table(cells: Sequence[StudyCell]) -> list[str]:
+def rows_of(cells: Sequence[StudyCell]) -> list[list[str]]:
     """One line a cell; a void count is marked."""
     rows = [list(HEADINGS)]
     for cell in cells:
@@ -110,7 +109,7 @@ def table(cells: Sequence[StudyCell]) -> list[str]:
                 str(cell.empty) if cell.empty else "-",
             ]
         )
-    return columns(rows)
+    return rows
 
 
 def asked(value: Layers) -> str:
@@ -123,20 +122,20 @@ def speed(cell: StudyCell) -> str:
     return f"{cell.speed[0]:.1f}" if cell.speed else "-"
 
 
-def finding_lines(number: int, finding: Finding) -> list[str]:
+def finding_lines(number: int, finding: Finding, page: Page = PLAIN) -> list[str]:
     """The sentence, and its places below."""
-    lines = wrapped(f"{number:2}. {finding.kind}: {finding.text}.", later="    ", width=WIDTH)
+    lines = page.wrapped(f"{number:2}. {finding.kind}: {finding.text}.", later="    ")
     if finding.places:
         runs: dict[str, list[str]] = {}
         for run, ref in finding.places[:PLACES]:
             runs.setdefault(run, []).append(ref)
         shown = "; ".join(f"{run} {' '.join(refs)}" for run, refs in runs.items())
         more = f"; and {len(finding.places) - PLACES} more" if len(finding.places) > PLACES else ""
-        lines += wrapped(f"    at {shown}{more}", later="       ", width=WIDTH)
+        lines += page.wrapped(f"    at {shown}{more}", later="       ")
     return lines
 
 
-def request_lines(requests: Sequence[StudyRequest]) -> list[str]:
+def request_rows(requests: Sequence[StudyRequest]) -> list[list[str]]:
     """One line a request."""
     rows = [list(REQUEST_HEADINGS)]
     for request in requests:
@@ -155,7 +154,7 @@ def request_lines(requests: Sequence[StudyRequest]) -> list[str]:
                 request.why,
             ]
         )
-    return columns(rows)
+    return rows
 
 
 def outcome(request: StudyRequest) -> str:
@@ -165,8 +164,13 @@ def outcome(request: StudyRequest) -> str:
     return f"{request.outcome.value} {request.death.signal or ''} in {request.death.phase.value}".replace("  ", " ")
 
 
-def _evidence(study: Study, what: str) -> str:
-    return (
-        f"Places are a {what}, a file of its evidence and a line in it; stillruns show RUN.0001 names the files.\n"
-        f"evidence: stillruns report {visible(study.name)} --trials lists the requests"
-    )
+def _evidence(study: Study, what: str, page: Page) -> list[str]:
+    """What a place means, and the commands that show more: a line each, to be copied."""
+    held = {request.run for request in study.requests}
+    first = next((run for folder, run, _ in study.runs if folder in held), "")
+    files = [f"and the files of the first {what}: {hint('show', f'{first}.0001')}"] if first else []
+    return [
+        *page.wrapped(f"Places are a {what}, a file of its evidence and a line in it."),
+        f"evidence of each request: {hint('report', study.name, options=('--trials',))}",
+        *files,
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stillruns.model.trace import Stage, Statement, Trace, TraceRow
-from stillruns.report.columns import WIDTH, visible, wrapped
+from stillruns.report.columns import PLAIN, WIDTH, Page, cut, visible
 
 SCHEMA = "stillruns.trace/1"
 
@@ -79,7 +79,7 @@ def _row(row: TraceRow) -> dict[str, Any]:
     }
 
 
-def text(trace: Trace) -> str:
+def text(trace: Trace, page: Page = PLAIN) -> str:
     """The stage table, the meaning, what it is not, and what is open."""
     out: list[str] = []
     if not trace.found:
@@ -95,29 +95,30 @@ def text(trace: Trace) -> str:
         more = f" (and {', '.join(others[:6])}{', ...' if len(others) > 6 else ''})" if others else ""
         where = f" in {stage.function}" if stage.function else ""
         out.append(f"{number:2} {stage.stage}: {stage.project} {stage.file}:{stage.line}{more}{where}")
-        out.append(f"     {stage.code[:WIDTH]}")
-        out += _wrapped(stage.effect, "     -> ")
-        out += [line for special in stage.special for line in _wrapped(special, "     !  ")]
-    out += ["", *_statement("meaning", trace.meaning)]
+        out.append(f"     {_code(page, stage.code)}")
+        out += _wrapped(page, stage.effect, "     -> ")
+        out += [line for special in stage.special for line in _wrapped(page, special, "     !  ")]
+    out += ["", *_statement(page, "meaning", trace.meaning)]
     for statement in trace.is_not:
-        out += _statement("it is not", statement)
+        out += _statement(page, "it is not", statement)
     for sentence in trace.unknown:
-        out += _wrapped(sentence, "unknown: ")
+        out += _wrapped(page, sentence, "unknown: ")
     moved = [e for e in trace.expected if e.status != "found"]
     if moved:
         told = ", ".join(f"{e.id} {e.status}{f' (now {e.place})' if e.status == 'moved' else ''}" for e in moved)
-        out += _wrapped(f"known stages of other releases: {told}.", "spec: ")
-    out += [line for s in trace.stops for line in _wrapped(s, "stop: ")]
+        out += _wrapped(page, f"known stages of other releases: {told}.", "spec: ")
+    out += [line for s in trace.stops for line in _wrapped(page, s, "stop: ")]
     if trace.folded:
-        out += _wrapped(_folded(trace), "folded: ")
+        out += _wrapped(page, _folded(trace), "folded: ")
     rows = len(trace.rows)
     out += _wrapped(
+        page,
         f"{rows} lines concern the option; the word itself stands in {trace.hits} lines of the same trees"
         + (f", {sum(n for _, n in trace.elsewhere)} of them in examples, tests and tools" if trace.elsewhere else "")
         + ".",
         "scale: ",
     )
-    out += [line for n in trace.notes for line in _wrapped(n, "note: ")]
+    out += [line for n in trace.notes for line in _wrapped(page, n, "note: ")]
     return "\n".join(visible(line) for line in out) + "\n"
 
 
@@ -129,15 +130,20 @@ def _folded(trace: Trace) -> str:
     return f"{len(trace.folded)} further lines: " + "; ".join(told[:12]) + (" ..." if len(told) > 12 else "")
 
 
-def _statement(title: str, statement: Statement) -> list[str]:
-    out = _wrapped(statement.text, f"{title}: ")
+def _statement(page: Page, title: str, statement: Statement) -> list[str]:
+    out = _wrapped(page, statement.text, f"{title}: ")
     if statement.refs:
-        out += _wrapped(", ".join(statement.refs), "  by ")
+        out += _wrapped(page, ", ".join(statement.refs), "  by ")
     return out
 
 
-def _wrapped(sentence: str, lead: str) -> list[str]:
-    return wrapped(sentence, lead, " " * len(lead)) or [lead]
+def _code(page: Page, line: str) -> str:
+    """A line of somebody's source; one that is very long is cut, and no shorter on a narrow page."""
+    return cut(line, max(WIDTH, page.width))
+
+
+def _wrapped(page: Page, sentence: str, lead: str) -> list[str]:
+    return page.wrapped(sentence, lead, " " * len(lead)) or [lead]
 
 
 def _key(stage: Stage) -> tuple[str, str, str, str]:
@@ -183,7 +189,7 @@ def _bare(sentence: str) -> str:
     return " ".join(w for w in sentence.split() if ":" not in w)
 
 
-def compare_text(old: Trace, new: Trace) -> str:
+def compare_text(old: Trace, new: Trace, page: Page = PLAIN) -> str:
     """The comparison for a terminal."""
     made = compare(old, new)
     first, second = (", ".join(f"{s.name}@{s.asked or s.rev}" for s in t.sources) for t in (old, new))
@@ -191,29 +197,33 @@ def compare_text(old: Trace, new: Trace) -> str:
     for title, key in (("gone", "removed"), ("new", "added")):
         for stage in made[key]:
             out.append(f"{title}: {stage['stage']}: {stage['project']} {stage['file']}:{stage['line']}")
-            out.append(f"     {stage['code'][:WIDTH]}")
-            out += [line for s in stage["special"] for line in _wrapped(s, "     !  ")]
+            out.append(f"     {_code(page, stage['code'])}")
+            out += [line for s in stage["special"] for line in _wrapped(page, s, "     !  ")]
     for pair in made["changed"]:
         before, after = pair["old"], pair["new"]
         out.append(
             f"changed: {after['stage']}: {after['project']} {before['file']}:{before['line']} -> :{after['line']}"
         )
-        out += [f"   - {before['code'][:WIDTH]}", f"   + {after['code'][:WIDTH]}"]
-        out += [line for s in before["special"] if s not in after["special"] for line in _wrapped(s, "   - !  ")]
-        out += [line for s in after["special"] if s not in before["special"] for line in _wrapped(s, "   + !  ")]
+        out += [f"   - {_code(page, before['code'])}", f"   + {_code(page, after['code'])}"]
+        out += [
+            line for s in before["special"] if s not in after["special"] for line in _wrapped(page, s, "   - !  ")
+        ]
+        out += [
+            line for s in after["special"] if s not in before["special"] for line in _wrapped(page, s, "   + !  ")
+        ]
     if not (made["removed"] or made["added"] or made["changed"]):
         out.append("the stages are the same.")
     for title, key in (("-", "lines_removed"), ("+", "lines_added")):
         rows = made[key]
-        out += [f"line {title} {r['file']}:{r['line']}: {r['code'][:90]}" for r in rows[:12]]
+        out += [f"line {title} {r['file']}:{r['line']}: {_code(page, r['code'])}" for r in rows[:12]]
         if len(rows) > 12:
             out.append(f"line {title} and {len(rows) - 12} more (in --json)")
     out.append("")
     if made["meaning_changed"]:
-        out += [*_statement("meant", old.meaning), *_statement("means", new.meaning)]
+        out += [*_statement(page, "meant", old.meaning), *_statement(page, "means", new.meaning)]
     else:
-        out += ["the meaning is the same.", *_statement("means", new.meaning)]
+        out += ["the meaning is the same.", *_statement(page, "means", new.meaning)]
     before = {_bare(s.text) for s in old.is_not}
-    out += [line for s in new.is_not if _bare(s.text) not in before for line in _statement("now it is not", s)]
-    out += [line for s in new.unknown if s not in old.unknown for line in _wrapped(s, "unknown now: ")]
+    out += [line for s in new.is_not if _bare(s.text) not in before for line in _statement(page, "now it is not", s)]
+    out += [line for s in new.unknown if s not in old.unknown for line in _wrapped(page, s, "unknown now: ")]
     return "\n".join(visible(line) for line in out) + "\n"

@@ -12,51 +12,72 @@ from stillruns.model.served import Served
 from stillruns.model.trial import TrialRecord
 from stillruns.model.verdict import TrialVerdict
 from stillruns.model.wording import significant
-from stillruns.report.columns import columns, visible
+from stillruns.report.columns import PLAIN, Page, visible
 
 SAME = 16
 """Characters up to which a value is printed as asked and as seen even where both are equal."""
 
 
-def text(record: TrialRecord, verdict: TrialVerdict, excerpts: Mapping[str, str], paths: Mapping[str, str]) -> str:
-    """`excerpts` maps refs to the lines they name, `paths` evidence ids to files in the store."""
+def text(
+    record: TrialRecord,
+    verdict: TrialVerdict,
+    excerpts: Mapping[str, str],
+    paths: Mapping[str, str],
+    page: Page = PLAIN,
+) -> str:
+    """`excerpts` maps refs to the lines they name, `paths` evidence ids to files in the store. What is quoted, and
+    what is to be copied, stays on one line whatever the page."""
+
+    def labelled(label: str, value: str) -> list[str]:
+        return page.line(value, f"{label:<8} ", " " * 9)
+
+    outcome = verdict.outcome
     lines = [
         f"trial    {record.trial}",
         f"run      {record.run}",
         f"cell     {record.cell}, trial {record.index + 1}",
+        *_fault(record),
         f"started  {record.started}, ran {verdict.seconds:.2f} s",
         f"command  {visible(shlex.join(record.argv))}",
         "",
-        f"outcome  {verdict.outcome.kind.value}"
-        + ("" if verdict.outcome.kind is OutcomeKind.OK else f" in {verdict.outcome.phase.value}")
-        + (f" ({visible(verdict.outcome.detail)})" if verdict.outcome.detail else ""),
+        *labelled(
+            "outcome",
+            outcome.kind.value
+            + ("" if outcome.kind is OutcomeKind.OK else f" in {outcome.phase.value}")
+            + (f" ({outcome.detail})" if outcome.detail else ""),
+        ),
     ]
-    if verdict.outcome.components:
-        several = "one of: " if len(verdict.outcome.components) > 1 else ""
-        lines.append(f"at fault {several}{', '.join(c.value for c in verdict.outcome.components)}")
-    lines.append(f"applied  {verdict.applied.status.value}: {visible(verdict.applied.why)}")
-    rows = [["  ", "applied", "seen", "where", "asked"]]
+    if outcome.components:
+        several = "one of: " if len(outcome.components) > 1 else ""
+        lines += labelled("at fault", f"{several}{', '.join(c.value for c in outcome.components)}")
+    lines += labelled("applied", f"{verdict.applied.status.value}: {verdict.applied.why}")
+    rows = [["", "applied", "seen", "where", "asked"]]
     rows += [
-        [f"  {name}", factor.status.value, _seen(factor), " ".join(factor.refs) or "-", factor.asked]
+        [name, factor.status.value, _seen(factor), " ".join(factor.refs) or "-", factor.asked]
         for name, factor in verdict.applied.factors.items()
     ]
-    lines += columns(rows) if len(rows) > 1 else []
+    lines += page.table(rows, "  ") if len(rows) > 1 else []
     if verdict.agreement is not None:
-        lines.append(f"output   {verdict.agreement.verdict.value}: {visible(verdict.agreement.why)}")
+        lines += labelled("output", f"{verdict.agreement.verdict.value}: {verdict.agreement.why}")
     lines += _served(verdict.served) if verdict.served else []
     if isinstance(record.core, Absence):
-        lines.append(f"core     none: {visible(record.core.detail or record.core.reason.value)}")
+        lines += labelled("core", f"none: {record.core.detail or record.core.reason.value}")
     else:
         place = f"{record.core.module}+{record.core.offset:#x}" if record.core.module else "in no mapped file"
-        lines.append(f"core     {record.core.signal} at {visible(place)}")
+        lines += labelled("core", f"{record.core.signal} at {place}")
     lines += ["", "lines that tell:"]
     lines += [f"  {ref:<8} {visible(line)}" for ref, line in excerpts.items()] or ["  none"]
     lines += ["", "evidence:"]
-    lines += columns(
-        [[f"  {e.id}", e.kind, f"{e.bytes} bytes", paths.get(e.id, e.sha256)] for e in record.evidence]
-    ) or ["  none"]
-    lines += [f"note     {visible(note)}" for note in record.notes]
+    kept = [[e.id, e.kind, f"{e.bytes} bytes", paths.get(e.id, e.sha256)] for e in record.evidence]
+    lines += page.table(kept, "  ", heading=False) or ["  none"]
+    lines += [part for note in record.notes for part in labelled("note", note)]
     return "\n".join(lines) + "\n"
+
+
+def _fault(record: TrialRecord) -> list[str]:
+    """That its server was made to fail: a trial of a selftest says nothing about the machine."""
+    phase, colon, kind = record.env.get("STILLRUNS_FAULT", "").partition(":")
+    return [f"fault    {visible(kind)}, injected by the selftest in {visible(phase)}"] if colon else []
 
 
 def _served(seen: Served) -> list[str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import RLock
 
 from stillruns.errors import StoreDamaged, StoreError
+from stillruns.model.hint import hint
 from stillruns.store.disk import doing, sync_paths, write_all
 from stillruns.store.ids import DIGEST, sha256_of
 
@@ -78,7 +79,7 @@ class Blobs:
         with doing("read the blob", path):
             data = path.read_bytes()
         if sha256_of(data) != sha256:
-            raise StoreDamaged(f"the blob {path} does not match its name; run `stillruns verify` to see all damage.")
+            raise StoreDamaged(f"the blob {path} does not match its name; run `{hint('verify')}` to see all damage.")
         return data
 
     def put_bytes(self, data: bytes) -> Blob:

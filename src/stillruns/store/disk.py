@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stillruns.errors import StoreError
+from stillruns.model.hint import hint
 
 SYNC_THREADS = 8
 """Parallel fsyncs share one commit of the file system's journal: ten files cost about as much as one."""
@@ -29,13 +30,14 @@ _SENTENCES: dict[int, tuple[str, str]] = {
     errno.EPERM: ("the operation is not permitted", _RIGHTS),
     errno.EMFILE: ("too many files are open", "raise the limit (ulimit -n) and repeat the command"),
     errno.EIO: ("the device reports an input/output error", "look at the kernel log and copy the store elsewhere"),
-    errno.ENOENT: ("it is not there", "run `stillruns verify` to see what else is missing"),
+    errno.ENOENT: ("it is not there", ""),
 }
 
 
 def store_error(error: OSError, what: str, where: Path | str) -> StoreError:
     """One sentence for an OSError met while doing `what` (an infinitive: "write the journal") at `where`."""
     why, todo = _SENTENCES.get(error.errno or 0, (os.strerror(error.errno or errno.EIO), "see what the path is"))
+    todo = todo or f"run `{hint('verify')}` to see what else is missing"
     return StoreError(f"cannot {what} {where}: {why}; {todo}.")
 
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from stillruns.errors import StoreError
+from stillruns.model.hint import hint
 from stillruns.store.disk import doing, make_folder
 from stillruns.store.migrations import FILE, VERSION, check, migrate, read_version, write_version
 from stillruns.store.store import Store
@@ -41,8 +42,13 @@ def open_store(path: Path | None, *, create: bool = True) -> Store:
     version = read_version(path)
     if version is None:
         if not create:
+            foreign = _foreign(path) if path.is_dir() else None
+            if foreign is not None:
+                raise StoreError(
+                    f"{path} is not a store: it holds {foreign.name} and no VERSION; name one with --store DIR."
+                )
             raise StoreError(
-                f"there is no store at {path}; name one with --store DIR, or make one with `stillruns run`."
+                f"there is no store at {path}; name one with --store DIR, or make one with `{hint('demo')}`."
             )
         _create(path)
         version = VERSION
@@ -66,7 +72,7 @@ def _create(path: Path) -> None:
         if not path.is_dir():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir(0o700, exist_ok=True)
-        foreign = next((p for p in sorted(path.iterdir()) if not _ours(p)), None)
+        foreign = _foreign(path)
         if foreign is None:
             for name in _FOLDERS:
                 make_folder(path / name)
@@ -77,6 +83,11 @@ def _create(path: Path) -> None:
             f"{path} is not a store: it holds {foreign.name} and no VERSION; choose a new or an empty folder."
         )
     write_version(path, VERSION)
+
+
+def _foreign(path: Path) -> Path | None:
+    """Something in the folder that is no part of a store."""
+    return next((p for p in sorted(path.iterdir()) if not _ours(p)), None)
 
 
 def _ours(path: Path) -> bool:

@@ -10,6 +10,7 @@ from threading import Lock
 from types import TracebackType
 
 from stillruns.errors import StoreDamaged
+from stillruns.model.hint import hint
 from stillruns.store.blobs import Blob, Blobs
 from stillruns.store.chains import Bad, Good, walk
 from stillruns.store.disk import doing
@@ -77,7 +78,7 @@ class Store:
                 if isinstance(step, Bad):
                     raise StoreDamaged(
                         f"{self.path / file.where} at byte {step.offset}: {step.what}; "
-                        "run `stillruns verify` to see all damage."
+                        f"run `{hint('verify')}` to see all damage."
                     )
                 if isinstance(step, Good) and run in (None, step.line.run) and kind in (None, step.line.kind):
                     yield step.line

@@ -461,6 +461,36 @@ class TestEnvironment:
             assert machines.gate(matrix, Layer.ENVIRONMENT).status is PARTIAL
             assert machines.path(matrix, "rocm").status is PathStatus.OPEN
 
+    def test_an_override_or_another_release(self, tmp_path: Path) -> None:
+        """Both are ways around one obstacle: the setting comes first, and the release says that it is for its stead.
+        The ids of each, too, are alternatives; a build that an override needs besides is none."""
+        sysroots.node(tmp_path, 0)
+        sysroots.node(tmp_path, 1, simd_count=80, gfx_target_version=100301, vendor_id=0x1002, device_id=0x73DF,
+                      location_id=0x400, drm_render_minor=128)  # fmt: skip
+        sysroots.card(tmp_path, device=0x73DF)
+        machine = machines.with_runtime(
+            machines.of(tmp_path), "gfx1030", library_target="gfx1030", runtime="ollama", version="0.12.0"
+        )
+        assert machines.gate(machines.judged(machine), Layer.BUILD_FILTER).status is BLOCK
+        advice = [entry for entry in machines.judged(machine).advice if entry.path == "rocm"]
+        (setting,) = [entry for entry in advice if entry.gate is Layer.CODE_OBJECTS]
+        (release,) = [entry for entry in advice if entry.gate is Layer.BUILD_FILTER]
+        assert setting.text.startswith("set HSA_OVERRIDE_GFX_VERSION=10.3.0") and setting.one_is_enough
+        assert release.text.startswith("instead of the override above (one of the two is enough): take a release")
+        assert setting.rank < release.rank
+
+    def test_a_build_that_an_override_needs(self, tmp_path: Path) -> None:
+        """It is no alternative to the override: nothing is said to be enough."""
+        sysroots.node(tmp_path, 0)
+        sysroots.node(tmp_path, 1, simd_count=24, gfx_target_version=110003, vendor_id=0x1002, device_id=0x15BF,
+                      location_id=0x400, drm_render_minor=128)  # fmt: skip
+        sysroots.card(tmp_path, device=0x15BF)
+        machine = machines.with_runtime(machines.of(tmp_path), "gfx1103", library_target="gfx1100")
+        advice = machines.judged(machines.with_kernels(machine, "gfx1100")).advice
+        (both,) = [entry for entry in advice if "HSA_OVERRIDE" in entry.text]
+        assert both.text.startswith("build a runtime for gfx1100 and set") and not both.one_is_enough
+        assert not any(entry.text.startswith("instead of") for entry in advice)
+
     def test_more_instructions_than_the_card_has(self, tmp_path: Path) -> None:
         """gfx906 adds dot products to gfx900, though one generic target serves both: a Vega 56 as gfx906 may die. Its
         own code is here, so the advice is to take the override away."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import textwrap
 from collections.abc import Sequence
 
+from stillruns.judge.gates import override
 from stillruns.judge.gates.layers import (
     build_filter,
     bus,
@@ -67,6 +69,8 @@ LAYERS = (
 """Every layer's module, in the order of the matrix."""
 
 MOST_ADVICE = 5
+_OF_CODE = (Layer.BUILD_FILTER, Layer.CODE_OBJECTS, Layer.KERNEL_LIBRARIES)
+"""Layers that all ask the same: is there code for this target?"""
 LONGEST_WHY = 200
 """Characters of a gate's reason in a card's one line."""
 
@@ -206,11 +210,39 @@ def advise(gates: Sequence[Gate], paths: Sequence[GatePath]) -> tuple[Advice, ..
         if gate.advice not in found or found[gate.advice][0] < weight:
             found[gate.advice] = (weight, gate)
     ranked = [gate for _, gate in sorted(found.values(), key=lambda pair: -pair[0])]
-    advice = [(gate.advice, gate.path, gate.layer, gate.workarounds) for gate in ranked]
+    advice = [Advice(0, gate.advice, gate.path, gate.layer, gate.workarounds, _one_of(gate)) for gate in ranked]
+    for number, gate in enumerate(ranked):
+        if any(_instead(other, gate) for other in ranked[:number]):
+            text = f"instead of the override above (one of the two is enough): {gate.advice}"
+            advice[number] = dataclasses.replace(advice[number], text=text)
     instead = _vulkan_instead(gates, paths)
     if instead:
-        advice.insert(min(1, len(advice)), (instead, "vulkan", Layer.VULKAN, ("prefer-vulkan",)))
-    return tuple(Advice(rank, *parts) for rank, parts in enumerate(advice[:MOST_ADVICE], 1))
+        vulkan = Advice(0, instead, "vulkan", Layer.VULKAN, ("prefer-vulkan",))
+        advice.insert(min(1, len(advice)), vulkan)
+    return tuple(dataclasses.replace(entry, rank=rank) for rank, entry in enumerate(advice[:MOST_ADVICE], 1))
+
+
+def _one_of(gate: Gate) -> bool:
+    """Whether its workarounds are several ways around one obstacle: code or kernels that are not there for the
+    target. (Those of a board or of an environment may be for a fault each, and a build that an override needs is no
+    other way.)"""
+    return gate.layer in (*_OF_CODE, Layer.RUNTIME_FILTER) and (_setting_alone(gate) or not _sets(gate))
+
+
+def _instead(setting: Gate, gate: Gate) -> bool:
+    """Whether an override for the same card, with which it is given its neighbour's code, leaves nothing to do for
+    the lack of its own."""
+    same = (setting.path, setting.target, setting.device) == (gate.path, gate.target, gate.device)
+    return same and _setting_alone(setting) and gate.layer in _OF_CODE and not _sets(gate)
+
+
+def _sets(gate: Gate) -> bool:
+    """Whether its advice is to present the card as another (with or without a build for that one)."""
+    return gate.layer in _OF_CODE and override.VARIABLE in gate.advice
+
+
+def _setting_alone(gate: Gate) -> bool:
+    return _sets(gate) and gate.advice.startswith("set ")
 
 
 def _vulkan_instead(gates: Sequence[Gate], paths: Sequence[GatePath]) -> str:

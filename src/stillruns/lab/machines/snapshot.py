@@ -320,4 +320,4 @@ def _decompress(path: Path) -> bytes:
 
 
 def _refused(path: Path, why: str) -> UsageError:
-    return UsageError(f"{path} cannot be judged as a snapshot: {why}; make it again with `stillruns snapshot`.")
+    return UsageError(f"{path} cannot be judged as a snapshot: {why}; make it again with the verb snapshot.")

@@ -24,6 +24,7 @@ from stillruns.model.divergence import Check
 from stillruns.model.engine import Engine
 from stillruns.model.exchange import Answered
 from stillruns.model.floor import Floor
+from stillruns.model.hint import hint
 from stillruns.model.known_floor import KnownFloor
 from stillruns.model.observed import ObservedCell
 from stillruns.model.outcome import Outcome, OutcomeKind
@@ -204,10 +205,10 @@ def opening(store: Store, run: str) -> Opening:
     """What a matrix was started with. Raises UsageError when the run is none, or is not there."""
     body = first_record(store, run)
     if body.get("form") == "worklog":
-        raise UsageError(f"{run} was imported; see it with: stillruns report {body.get('study', run)}")
+        raise UsageError(f"{run} was imported; see it with: {hint('report', str(body.get('study', run)))}")
     if body.get("form") == "once":
         raise UsageError(
-            f"{run} is a single supervised command, not a matrix; see it with: stillruns show {run}.0001"
+            f"{run} is a single supervised command, not a matrix; see it with: {hint('show', f'{run}.0001')}"
         )
     return Opening(
         msgspec.convert(body["spec"], Spec),
@@ -367,8 +368,8 @@ def resolve_run(store: Store, name: str) -> str:
     if found:
         raise UsageError(f"{name} fits {len(found)} runs: {', '.join(found[-5:])}; give more of the id")
     if name.rpartition(".")[0] in known:
-        raise UsageError(f"{name} names a trial of a run; see it with: stillruns show {name}")
-    raise UsageError(f"no run {name} in {store.path}; stillruns report --list lists them")
+        raise UsageError(f"{name} names a trial of a run; see it with: {hint('show', name)}")
+    raise UsageError(f"no run {name} in {store.path}; `{hint('report', options=('--list',))}` lists them")
 
 
 def newest_matrix(store: Store) -> str:
@@ -380,7 +381,7 @@ def newest_matrix(store: Store) -> str:
             newest = record.run
     if not newest:
         raise UsageError(
-            f"the store {store.path} holds no experiment; start one with: stillruns demo (report --list lists what "
-            "it holds)"
+            f"the store {store.path} holds no experiment; start one with `{hint('demo')}`; "
+            f"`{hint('report', options=('--list',))}` lists what it holds"
         )
     return newest

@@ -21,6 +21,7 @@ from stillruns.judge.trials import outcome, user_command
 from stillruns.lab.runs import reading
 from stillruns.model.backend import Runtime
 from stillruns.model.evidence import Ref
+from stillruns.model.hint import hint
 from stillruns.model.outcome import Outcome, OutcomeKind
 from stillruns.model.server_log import Ending, Note, ServerLog
 from stillruns.model.trial import TrialRecord
@@ -77,6 +78,11 @@ def opener(store_dir: Path | None) -> Callable[[str], tuple[list[StoredLog], lis
     return lambda path: inputs(path, store_dir)
 
 
+def is_id(path: str) -> bool:
+    """Whether it is the id of a run or of a trial, and no folder."""
+    return _ID.match(path) is not None
+
+
 def inputs(path: str, store_dir: Path | None) -> tuple[list[StoredLog], list[Note]]:
     """(the logs, what was left out). Raises UsageError where the run or trial is not there, StoreError where the
     store is not."""
@@ -85,7 +91,9 @@ def inputs(path: str, store_dir: Path | None) -> tuple[list[StoredLog], list[Not
     run = path.split(".", 1)[0] if found else _newest(store, path)
     records = [r for r in trials(store, run) if not found or not found["trial"] or r.trial == path]
     if not records:
-        raise UsageError(f"no trial of {path} has ended in {store.path}; `stillruns report` lists what is there.")
+        raise UsageError(
+            f"no trial of {path} has ended in {store.path}; `{hint('report', options=('--list',))}` lists its runs."
+        )
     notes = []
     if not found and len(store.runs()) > 1:
         others = len(store.runs()) - 1
@@ -98,7 +106,7 @@ def inputs(path: str, store_dir: Path | None) -> tuple[list[StoredLog], list[Not
 def _newest(store: Store, path: str) -> str:
     runs = [summary.run for summary in store.runs() if summary.trials]
     if not runs:
-        raise UsageError(f"the store {path} holds no trial yet; start one with: stillruns demo")
+        raise UsageError(f"the store {path} holds no trial yet; start one with: {hint('demo')}")
     return runs[-1]
 
 

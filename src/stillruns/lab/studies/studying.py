@@ -17,6 +17,7 @@ from stillruns.model.absence import Absence
 from stillruns.model.applied import Answer, Applied, FactorApplied
 from stillruns.model.backend import Backend, Runtime
 from stillruns.model.evidence import Ref, line_ref
+from stillruns.model.hint import hint
 from stillruns.model.outcome import Outcome
 from stillruns.model.phase import Phase
 from stillruns.model.server_log import Ending, Runner, ServerLog
@@ -166,7 +167,9 @@ class _Folder:
         for record in store.records(run=run, kind="run_started"):
             body = record.body
         if body is None or body.get("form") != worklog_form.FORM:
-            raise UsageError(f"{run} is no imported run; stillruns report --list lists what the store holds")
+            raise UsageError(
+                f"{run} is no imported run; `{hint('report', options=('--list',))}` lists what the store holds"
+            )
         self.store, self.run, self.name = store, run, str(body["name"])
         self.zone = str(body.get("zone", ""))
         listed = body["files"]

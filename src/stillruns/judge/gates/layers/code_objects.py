@@ -121,7 +121,7 @@ def _none(view: PathView, library: BackendLibrary, code: CodeObjects) -> Gate:
     return view.gate(
         LAYER, GateStatus.BLOCK, text, cite_of(code, None), weight=60,
         advice=f"take or build a runtime whose library holds {view.processor}",
-        workarounds=("debian-rocm-packages", "build-llama-cpp-for-target", "pin-release-with-target"),
+        workarounds=("pin-release-with-target", "debian-rocm-packages", "build-llama-cpp-for-target"),
     )  # fmt: skip
 
 

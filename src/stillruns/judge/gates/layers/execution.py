@@ -26,9 +26,7 @@ def judge(view: PathView) -> Gate | None:
         text = (
             "the store has no run of this machine that tells" if runs is not None else "the store was not looked at"
         )
-        return view.unknown(
-            LAYER, f"{text}; `stillruns demo` or `stillruns run` would tell", AbsenceReason.NOT_COLLECTED
-        )
+        return view.unknown(LAYER, f"{text}; trials would tell (the verbs demo and run)", AbsenceReason.NOT_COLLECTED)
     cites = [
         Cite(f"run {r.run}", excerpt=f"{r.passed} passed, {r.failed} failed {r.outcome}".strip()) for r in mine[:3]
     ]
@@ -38,7 +36,7 @@ def judge(view: PathView) -> Gate | None:
     if perhaps > 1:
         text += f"; which of {perhaps} cards ran them is not told"
         status = GateStatus.PARTIAL
-    return view.gate(LAYER, status, text, *cites, weight=52, advice="look at the run's trials: stillruns report")
+    return view.gate(LAYER, status, text, *cites, weight=52, advice="look at the run's trials")
 
 
 def _candidates(view: PathView, by_target: bool) -> int:

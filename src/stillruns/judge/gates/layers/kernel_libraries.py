@@ -104,7 +104,7 @@ def _of(view: PathView, folder: KernelLibrary, entry: TargetFiles, how: str) -> 
     return view.gate(
         LAYER, GateStatus.BLOCK, text, cite,
         weight=50 if override.code_holds(view, view.processor) is False else 65, advice=_ADVICE[entry.state],
-        workarounds=("debian-rocm-packages", copy, "therock-packages", "rocblas-private-library-path"),
+        workarounds=(copy, "rocblas-private-library-path", "debian-rocm-packages", "therock-packages"),
     )  # fmt: skip
 
 
