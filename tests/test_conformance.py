@@ -18,6 +18,7 @@ from types import ModuleType
 
 import pytest
 
+from real_parts import need_loopback
 from stillruns.act import runtimes
 from stillruns.act.runtimes.adapter import Adapter, FoundRuntime, Occasion, ProbeOutput
 from stillruns.errors import EnvironmentLacks, StillrunsError
@@ -61,6 +62,7 @@ class Server(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Where the small server listens."""
+    need_loopback()
     server = HTTPServer(("127.0.0.1", 0), Server)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from act_helpers import PATIENT, SERVER, Shelf, carriers, named
 
+from real_parts import need_loopback
 from stillruns.act.environment import build
 from stillruns.model.spec import Timeouts
 from stillruns.model.trial import TrialPlan
@@ -25,6 +26,7 @@ def shelf(tmp_path: Path) -> Shelf:
 @pytest.fixture
 def plan(request: pytest.FixtureRequest) -> Iterator[Callable[..., TrialPlan]]:
     """Plans that run the bad server with the given manners. At the end nothing that carries the marker may live."""
+    need_loopback()
     name = f"{request.node.name}-{os.getpid()}-{time.monotonic_ns()}"
 
     def make(*manners: str, timeouts: Timeouts = PATIENT, env: dict[str, str] | None = None) -> TrialPlan:

@@ -16,6 +16,8 @@ from stillruns.act.asking import Ask, Asking
 from stillruns.act.templates import TokenAt, TokensOf, fill
 from stillruns.model.spec import Timeouts
 
+pytestmark = pytest.mark.loopback
+
 LIMITS = Timeouts(first_token=120.0, token=120.0)
 
 

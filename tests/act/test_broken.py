@@ -14,6 +14,8 @@ import urllib3
 from stillruns.act.broken import plain, timed_out
 from stillruns.act.wire import Peer, Reply
 
+pytestmark = pytest.mark.loopback
+
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
 

@@ -73,6 +73,7 @@ def start_harness(name: str, spool: Path, manners: tuple[str, ...]) -> subproces
     )
 
 
+@pytest.mark.loopback()
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_sigkill_of_the_harness(moment: str, tmp_path: Path) -> None:
     """Six moments: soon after no process of the trial lives, whatever it had forked (by themselves they would sleep
@@ -90,6 +91,7 @@ def test_sigkill_of_the_harness(moment: str, tmp_path: Path) -> None:
     assert wait_until(lambda: not named(name)), "a daemon without the marker is left"
 
 
+@pytest.mark.loopback()
 def test_ctrl_c(tmp_path: Path) -> None:
     """Ctrl-C leaves the harness as KeyboardInterrupt, with everything below it gone before."""
     name = f"interrupted-{os.getpid()}"
@@ -100,6 +102,7 @@ def test_ctrl_c(tmp_path: Path) -> None:
     assert carriers(name) == []
 
 
+@pytest.mark.loopback()
 def test_sigkill_of_the_launcher(tmp_path: Path, shelf: Shelf) -> None:
     """The server dies with its launcher, the daemons come to the harness and are swept; the record says it."""
     name = f"launcher-{os.getpid()}"

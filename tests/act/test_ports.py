@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import socket
@@ -15,7 +16,9 @@ import pytest
 from act_helpers import EXIT, FIRST_THREAD_ENDS
 
 from stillruns.act.launcher import state_and_parent
-from stillruns.act.ports import owner_is
+from stillruns.act.ports import cut_off, free_port, owner_is, refused
+
+pytestmark = pytest.mark.loopback
 
 LISTEN = """
 import os, socket, sys, threading, time
@@ -47,6 +50,19 @@ def test_whose_it_is() -> None:
         child.kill()
         child.wait()
         assert owner_is(port, os.getpid()) is None
+
+
+def test_what_another_holds() -> None:
+    """A port that somebody listens on is refused for that reason, a free one is not; the loopback is in reach."""
+    with socket.socket() as mine:
+        mine.bind(("127.0.0.1", 0))
+        mine.listen()
+        taken = refused("127.0.0.1", mine.getsockname()[1])
+    assert taken is not None and taken.errno == errno.EADDRINUSE
+    assert refused("127.0.0.1", free_port()) is None
+    assert cut_off("127.0.0.1") == "" and cut_off("no address: ") != ""
+    with pytest.raises(OverflowError):
+        refused("127.0.0.1", 65536)
 
 
 @pytest.mark.skipif(os.uname().machine not in EXIT, reason="the number of exit(2) is not known here")

@@ -22,6 +22,7 @@ from stillruns.store.opening import open_store
 NOTHING = Absence(AbsenceReason.NOT_COLLECTED)
 
 
+@pytest.mark.loopback()
 @pytest.mark.parametrize("after", [0.0, 0.5])
 def test_stopped_while_it_loads(tmp_path: Path, after: float) -> None:
     """A server that is not ready yet: stopped long before it would end by itself, outcome interrupted; the same when

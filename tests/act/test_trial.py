@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from act_helpers import PATIENT, SOON, Shelf
 
+from real_parts import need_room, why_no_core
 from stillruns.act import trial
 from stillruns.act.ports import free_port
 from stillruns.act.subreaper import is_subreaper
@@ -70,8 +71,9 @@ def test_crash_in_load(plan: Plans, tmp_path: Path, shelf: Shelf) -> None:
     record = run(plan("crash_load"), tmp_path, shelf)
     assert record.end is not None and record.exchange is None
     assert (record.end.signal, record.end.stopped_by_us, record.sighting.ready_at) == ("SIGSEGV", None, None)
-    if isinstance(record.core, Absence):
-        pytest.skip(f"no core on this machine: {record.core.detail}")
+    if why := why_no_core():
+        assert isinstance(record.core, Absence) and record.core.detail
+        pytest.skip(why)
     assert isinstance(record.core, CoreNotes)
     assert record.core.signal == "SIGSEGV" and record.core.fault_address == 8
     assert record.core.module is not None and ".so" in record.core.module and record.core.threads == 1
@@ -184,6 +186,7 @@ def test_dead_server_with_a_held_connection(plan: Plans, tmp_path: Path, shelf: 
 
 def test_log_flood(plan: Plans, tmp_path: Path, shelf: Shelf) -> None:
     """96 MiB of log: the first 16 and the last 48 MiB are kept, the cut is marked, memory stays small."""
+    need_room(tmp_path, 256)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     record = run(plan("flood"), tmp_path, shelf)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before

@@ -57,6 +57,6 @@ def test_what_cannot_be_given_is_refused(store: Path, line: str) -> None:
 
 def test_a_relative_store(tmp_path: Path) -> None:
     """A server runs in a folder of the store, and its launcher in another: the store's path is made absolute."""
-    done = shell(f"cd {tmp_path} && S run --store here/s -- true", tmp_path)
+    done = shell(f"cd {shlex.quote(str(tmp_path))} && S run --store here/s -- true", tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "here" / "s" / "VERSION").exists()

@@ -44,6 +44,7 @@ ALL = sum(fault.kind == "segv" and fault.needs == "any" for fault in FAULTS)
 
 
 @pytest.mark.engine()
+@pytest.mark.usefixtures("shim")  # which skips without a compiler
 @pytest.mark.parametrize(("moment", "cell"), [("run_started", ""), ("trial_started", ""), ("trial_ended", ":segv")])
 def test_ctrl_c_loses_no_result(tmp_path: Path, moment: str, cell: str) -> None:
     """The document holds what had ended and says what had not; nothing of nothing is one sentence and no document.

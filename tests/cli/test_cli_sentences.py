@@ -132,6 +132,7 @@ def test_trace_without_its_parsers(tmp_path: Path) -> None:
             assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.loopback()
 def test_a_server_that_the_loader_refuses(tmp_path: Path) -> None:
     """The demo where a library of the server's is missing: one sentence names it, exit 1, and no trial is run."""
     if shutil.which("cc") is None:
@@ -149,6 +150,7 @@ def test_a_server_that_the_loader_refuses(tmp_path: Path) -> None:
     assert f"{tmp_path}/server does not start: it needs ./libgone.so.1, which is not here; install" in done.stderr
 
 
+@pytest.mark.loopback()
 def test_a_demo_without_one_known_trial_is_no_answer(tmp_path: Path) -> None:
     """A server that dies before it says anything leaves every cell undecided: exit 1, and the last line says so."""
     server = tmp_path / "llama-server"

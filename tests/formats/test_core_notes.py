@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from real_parts import need_core
 from stillruns.errors import FormatError
 from stillruns.formats import core_notes
 from stillruns.model.process import CoreNotes
@@ -143,8 +144,7 @@ def test_any_bytes(data: bytes) -> None:
 )
 def test_a_real_core(limit: str, memory: str, tmp_path: Path) -> None:
     """A real crash, in a core of headers only, and in one that its size limit cut: both tell it."""
-    if Path("/proc/sys/kernel/core_pattern").read_text().strip() != "core":
-        pytest.skip("this kernel does not write cores as `core` into the working folder")
+    need_core()
     script = f'echo {memory} > /proc/self/coredump_filter; ulimit -S -c {limit} && exec "$0" -c "$1"'
     done = subprocess.run(["sh", "-c", script, sys.executable, CRASH], cwd=tmp_path)
     assert done.returncode == -11

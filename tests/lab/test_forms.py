@@ -35,6 +35,7 @@ def test_imports_and_commands_record_a_digest(tmp_path: Path) -> None:
 
 
 @pytest.mark.engine()
+@pytest.mark.usefixtures("shim")  # which skips without a compiler
 def test_a_selftest_is_no_experiment(tmp_path: Path) -> None:
     """`report` and `claims` without a name pass over it; named, it is reported; replay judges it again."""
     place = tmp_path / "store"
@@ -57,6 +58,7 @@ def test_a_selftest_is_no_experiment(tmp_path: Path) -> None:
 
 
 @pytest.mark.engine()
+@pytest.mark.usefixtures("shim")
 def test_a_selftest_after_an_import_hides_nothing(tmp_path: Path) -> None:
     """The newest study stays what `report` prints."""
     with open_store(tmp_path / "store") as store:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -133,15 +134,16 @@ def test_places_are_real() -> None:
 
 def test_nothing_is_run(tmp_path: Path) -> None:
     """A recipe full of traps, beside programs that would leave a mark, leaves no mark."""
+    ran, here = shlex.quote(str(tmp_path / "ran")), shlex.quote(str(tmp_path))
     for name in ("llama-server", "llama-cli", "main", "ollama"):
         trap = tmp_path / name
-        trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+        trap.write_text(f"#!/bin/sh\ntouch {ran}\n")
         trap.chmod(0o755)
     recipe = tmp_path / "trap.sh"
     recipe.write_text(
-        f"X=$(touch {tmp_path}/ran)\n`touch {tmp_path}/ran`\n./main -m $(touch {tmp_path}/ran) -ngl 9\n"
-        f"{tmp_path}/llama-server --help\ncat <(touch {tmp_path}/ran)\neval 'touch {tmp_path}/ran'\n"
-        f'llama-cli -p "$(touch {tmp_path}/ran)"\n. {tmp_path}/main\n'
+        f"X=$(touch {ran})\n`touch {ran}`\n./main -m $(touch {ran}) -ngl 9\n"
+        f'{here}/llama-server --help\ncat <(touch {ran})\neval "touch {ran}"\n'
+        f'llama-cli -p "$(touch {ran})"\n. {here}/main\n'
     )
     for search in (".", ""):
         result = lint(Request(files=(str(recipe),), environ={"PATH": search}, configuration=False))[0]

@@ -10,7 +10,7 @@ import pytest
 
 from experiments import CPU, Table, small
 from program import run_document, stillruns
-from stillruns.act.shim import build, faults
+from stillruns.act.shim import faults
 
 pytestmark = pytest.mark.engine
 
@@ -30,9 +30,9 @@ def run(folder: Path, *backends: Table, matrix: Table | None = None, trials: int
     return run_document(ended)
 
 
-def sick(fault: str, folder: Path) -> Table:
+def sick(fault: str, shim: Path) -> Table:
     """The CPU with a fault in it."""
-    return {"id": "sick", "backend": "cpu", "env": faults.environment(fault, build.build(None, folder / "shim"))}
+    return {"id": "sick", "backend": "cpu", "env": faults.environment(fault, shim)}
 
 
 @pytest.mark.slow()
@@ -67,10 +67,10 @@ def test_a_duration_is_asked_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow()
-def test_time_to_failure(tmp_path: Path) -> None:
+def test_time_to_failure(tmp_path: Path, shim: Path) -> None:
     """A fault at the 45th computation of a token, in the second request: its side dies after some 45 tokens (those of
     the second that were not sent yet die with it), the healthy one is censored at 96, and each trial counts once."""
-    document = run(tmp_path, CPU, sick("decode:segv:45", tmp_path), trials=2, epochs=3)
+    document = run(tmp_path, CPU, sick("decode:segv:45", shim), trials=2, epochs=3)
     well, ill = document["cells"]
     assert (well["passed"], ill["passed"], ill["outcomes"]) == (2, 0, {"crash": 2})
     assert set(ill["phases"]) <= {"decode", "prompt"} and sum(ill["phases"].values()) == 2
@@ -84,8 +84,8 @@ def test_time_to_failure(tmp_path: Path) -> None:
     assert "tokens" in {test["unit"] for test in document["log_rank"]}
 
 
-def test_a_fault_with_slots(tmp_path: Path) -> None:
+def test_a_fault_with_slots(tmp_path: Path, shim: Path) -> None:
     """A server that dies while four slots are served: one trial, one crash, and no lane hangs."""
-    document = run(tmp_path, sick("decode:segv:10", tmp_path), concurrency=4)
+    document = run(tmp_path, sick("decode:segv:10", shim), concurrency=4)
     assert document["cells"][0]["outcomes"] == {"crash": 1}
     assert document["trials"][0]["served"]["answered"] == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -16,12 +17,9 @@ import jsonschema
 import pytest
 
 from program import PROGRAM, ROOT, environment, stillruns
-from real_parts import llama_server
-from stillruns.act.core_file import PATTERN
+from real_parts import llama_server, need_core
 from stillruns.act.models import synthetic
 from stillruns.act.ports import free_port
-from stillruns.act.shim import build
-from stillruns.errors import EnvironmentLacks
 
 ONCE = json.loads((ROOT / "docs/schemas/once.json").read_text())
 LOST = "llama-server logs from a thread of its own, whose last lines died with it this time"
@@ -67,15 +65,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = home / "tiny.gguf"
     synthetic.write(synthetic.parse("synth:llama?layers=4"), place)
     return place
-
-
-@pytest.fixture(scope="module")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The fault library."""
-    try:
-        return build.build(None, tmp_path_factory.mktemp("shim"))
-    except EnvironmentLacks as lack:
-        pytest.skip(str(lack))
 
 
 def server(model: Path, *more: str) -> list[str]:
@@ -197,7 +186,7 @@ def test_nan_is_wrong_output(tmp_path: Path, model: Path, shim: Path) -> None:
 def test_a_wrapper(tmp_path: Path, model: Path) -> None:
     """A script's server is judged by its own command line and log; Ctrl-C ends it and brings the report."""
     script = tmp_path / "serve.sh"
-    script.write_text(f"#!/bin/sh\n{' '.join(server(model))}\necho over\n")
+    script.write_text(f"#!/bin/sh\n{shlex.join(server(model))}\necho over\n")
     script.chmod(0o755)
     argv = [*PROGRAM, "run", "--store", str(tmp_path / "s"), "--", str(script)]
     extra = environment(**NO_GPU)
@@ -228,40 +217,28 @@ def test_a_wrapper_in_python_passes_a_signal_on(tmp_path: Path) -> None:
     code = "import subprocess, sys; sys.exit(subprocess.call(['sh', '-c', 'kill -SEGV $$']))"
     done = once(tmp_path / "s", sys.executable, "-c", code, cwd=folder)
     assert [path.name for path in folder.iterdir()] == ["core.txt"], done.stdout
-    if PATTERN.read_text().strip() != "core":
-        pytest.skip("the kernel writes cores elsewhere here")
-    if "a process that it started died by SIGSEGV" not in done.stdout:
-        pytest.skip("no core is written here (the hard limit may be 0)")
+    need_core()
+    assert "a process that it started died by SIGSEGV" in done.stdout
 
 
 def test_a_core_of_somebody_else_stays(tmp_path: Path) -> None:
     """The folder is the user's: what crashes there in another session was not started for this trial."""
-    if PATTERN.read_text().strip() != "core":
-        pytest.skip("the kernel writes cores elsewhere here")
+    need_core()
     folder = tmp_path / "work"
     folder.mkdir()
     crash = "subprocess.call(['sh', '-c', 'ulimit -c unlimited; kill -SEGV $$'], start_new_session=True)"
     done = once(tmp_path / "s", sys.executable, "-c", f"import subprocess; {crash}; raise SystemExit(3)", cwd=folder)
-    if not list(folder.iterdir()) and "SIGSEGV" not in done.stdout:
-        pytest.skip("no core is written here (the hard limit may be 0)")
     assert "died by" not in done.stdout and list(folder.iterdir()), done.stdout
 
 
 def test_a_core_beside_an_old_one(tmp_path: Path) -> None:
     """The kernel writes over a core that lies there: it is the new one, and is read."""
-    if PATTERN.read_text().strip() != "core":
-        pytest.skip("the kernel writes cores elsewhere here")
-    told = document(tmp_path / "s", "sh", "-c", "kill -SEGV $$", cwd=tmp_path)
-    if not (tmp_path / "core").exists() and "no core" in json.dumps(told):
-        pytest.skip("no core is written here")
+    need_core()
     (tmp_path / "core").write_text("an old one")
     again = once(tmp_path / "s", "sh", "-c", "kill -SEGV $$", options=("--json",), cwd=tmp_path)
     trial = json.loads(again.stdout)["trial"]
     shown = stillruns("show", trial, "--json", "--store", tmp_path / "s")
-    core = json.loads(shown.stdout)["record"]["core"]
-    if core.get("reason") and "no core file" in core.get("detail", ""):
-        pytest.skip("no core is written here (the hard limit may be 0)")
-    assert core["signal"] == "SIGSEGV"
+    assert json.loads(shown.stdout)["record"]["core"]["signal"] == "SIGSEGV"
 
 
 def test_a_signal_that_is_no_ctrl_c_is_named(tmp_path: Path) -> None:
@@ -334,7 +311,7 @@ def test_a_tool_that_loaded_its_model(tmp_path: Path, name: str, log_text: str, 
     """Only the server says `model loaded`; what a tool's log shows of its load is applied all the same."""
     (tmp_path / "log").write_text(log_text)
     program = tmp_path / name
-    program.write_text(f"#!/bin/sh\ncat '{tmp_path}/log' >&2\necho hello\nexit {end}\n")
+    program.write_text(f"#!/bin/sh\ncat {shlex.quote(str(tmp_path / 'log'))} >&2\necho hello\nexit {end}\n")
     program.chmod(0o755)
     told = document(tmp_path / "s", program, "-m", "x.gguf", "-ngl", "99", "-v")
     seen = {what: (factor["status"], factor["got"]) for what, factor in told["applied"]["factors"].items()}

@@ -59,7 +59,7 @@ def shown(store: Path, trial: str) -> tuple[dict[str, Any], list[str]]:
     ended = subprocess.run(
         [sys.executable, "-c", COUNTED, str(store), trial], capture_output=True, text=True, env=env, check=True
     )
-    return json.loads(ended.stdout), ended.stderr.split()
+    return json.loads(ended.stdout), ended.stderr.splitlines()
 
 
 def test_a_supervised_command_is_read_once(golden: Path) -> None:

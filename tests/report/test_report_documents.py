@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +96,9 @@ def test_any_command(tmp_path: Path) -> None:
 
 @pytest.mark.engine()
 @pytest.mark.slow()
+@pytest.mark.usefixtures("shim")  # which skips without a compiler
 def test_real_servers(tmp_path: Path) -> None:
     """A llama-server that is well, one that cannot load its model, and one that is made to crash."""
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler here: apt install gcc libc6-dev")
     store = ["--store", str(tmp_path / "s")]
     matrix = document("selftest", "--kind", "segv", "--phase", "decode", "--json", *store)
     jsonschema.validate(matrix, SELFTEST)

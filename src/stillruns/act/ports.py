@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 
 from stillruns.act.processes import below, leaving, over
+from stillruns.errors import EnvironmentLacks
 
 RETRIES = 5
 """Starts after the first that may lose the race for a port."""
@@ -18,8 +19,40 @@ CONTAINERS = frozenset({"docker", "podman", "nerdctl", "distrobox", "toolbox", "
 """Programs behind which the server's socket is held by somebody else's process."""
 
 
+def cut_off(host: str = "127.0.0.1") -> str:
+    """Why nothing can be asked at an address of our own machine; empty where it can. Nothing is sent: to connect a
+    datagram socket only looks for a way there. A new network namespace has its loopback interface down."""
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, 9))
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    return ""
+
+
+def refused(host: str, port: int) -> OSError | None:
+    """Why nobody could begin to listen there now: EADDRINUSE where another program does, EACCES where only root may.
+
+    OverflowError for what is no port.
+    """
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except OSError as error:
+        return error
+    return None
+
+
 def free_port() -> int:
-    """A port that nobody listens on at this moment; somebody may take it before the server does."""
+    """A port that nobody listens on at this moment; somebody may take it before the server does.
+
+    EnvironmentLacks where no server could be asked, whatever its port.
+    """
+    if why := cut_off():
+        raise EnvironmentLacks(
+            f"no server can be asked at 127.0.0.1 here: {why}; bring the loopback interface up (`ip link set lo up`)"
+        )
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

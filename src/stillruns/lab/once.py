@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import os
 import shlex
 import shutil
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +17,7 @@ from types import FrameType
 
 import msgspec
 
-from stillruns.act import trial
+from stillruns.act import ports, trial
 from stillruns.act.asking import Ask
 from stillruns.act.runtimes.llama_cpp import NAME, LlamaCpp
 from stillruns.catalogue import load
@@ -188,20 +188,11 @@ def _ask(command: UserCommand, tell: Tell) -> Ask | None:
         why = f"it listens on {command.asked['host']} alone"
     elif not port:
         why = f"--port {command.asked['port']} does not tell where it listens"
+    else:
+        why = _closed(host, port)
     if why or host is None or not port:
         tell(f"no request is sent, since {why}: use the server as you like, and end it with Ctrl-C for the report")
         return None
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OverflowError:
-            raise UsageError(f"--port {port} is no port; give one from 1 to 65535") from None
-        except OSError as error:
-            raise UsageError(
-                f"port {port} is in use by another program, whose answers would be taken for this server's; "
-                "stop it, or give the command another --port"
-            ) from error
     body: dict[str, object] = {
         "prompt": DEFAULT_PROMPT,
         "n_predict": 16,
@@ -219,6 +210,23 @@ def _echo(kind: str, data: bytes) -> None:
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.buffer.write(data)
         sys.stderr.buffer.flush()
+
+
+def _closed(host: str, port: int) -> str:
+    """Why no server can be asked there; empty where one can. UsageError where another program listens."""
+    try:
+        refusal = ports.refused(host, port)
+    except OverflowError:
+        raise UsageError(f"--port {port} is no port; give one from 1 to 65535") from None
+    if refusal is not None and refusal.errno == errno.EADDRINUSE:
+        raise UsageError(
+            f"port {port} is in use by another program, whose answers would be taken for this server's; "
+            "stop it, or give the command another --port"
+        ) from refusal
+    if refusal is not None:
+        return f"port {port} of {host} cannot be had here ({refusal.strerror})"
+    unreachable = ports.cut_off(host)
+    return f"nothing can be asked at {host} here ({unreachable})" if unreachable else ""
 
 
 class _Stop:

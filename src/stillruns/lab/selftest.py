@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stillruns.act import orphans
-from stillruns.act.shim import build, faults
+from stillruns.act.shim import build, faults, preloading
 from stillruns.act.shim.faults import Fault
 from stillruns.errors import EnvironmentLacks, Interrupted, UsageError
 from stillruns.lab import demo, running
@@ -57,12 +57,13 @@ def run(
     skipped = _skipped(backend, kinds, phases)
     base = prepare(_spec(side), store, progress, environ)
     logs = store.cache_dir("fault-logs")
-    prepared = _with_faults(base, chosen, shim, logs, side.backend)
     stopped = None
-    try:
-        result = running.run(prepared, store, progress, new=True, form=FORM)
-    except Interrupted as error:
-        stopped, result = error, judging.judge_run(store, error.run)
+    with preloading.reachable(shim) as path:
+        prepared = _with_faults(base, chosen, path, logs, side.backend)
+        try:
+            result = running.run(prepared, store, progress, new=True, form=FORM)
+        except Interrupted as error:
+            stopped, result = error, judging.judge_run(store, error.run)
     records = {str(r.body["trial"]): r.body["record"] for r in store.records(run=result.run, kind="trial_ended")}
     verdicts = {v.cell: v for v in result.verdicts if v.trial in records}
     if stopped and not any(fault.id in verdicts for fault in chosen):

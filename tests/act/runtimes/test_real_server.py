@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from act_helpers import PATIENT, Shelf, carriers, wait_until
 
+from real_parts import need_loopback
 from stillruns import proc
 from stillruns.act import trial
 from stillruns.act.launcher import children
@@ -34,6 +35,7 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture(scope="module")
 def found() -> FoundRuntime:
+    need_loopback()  # before the autouse skip, since a module's fixtures come first
     try:
         return llama_cpp.ADAPTER.find("", os.environ)
     except EnvironmentLacks as error:

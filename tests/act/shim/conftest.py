@@ -1,4 +1,4 @@
-"""What the tests of the fault library share: a real server, the compiled library, a tiny model."""
+"""What the tests of the fault library share: a real server, a tiny model."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import pytest
 from dying_server import servers
 
 from stillruns.act.models import synthetic
-from stillruns.act.shim import build
-from stillruns.errors import EnvironmentLacks
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -29,15 +27,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled library."""
-    try:
-        return build.build(None, tmp_path_factory.mktemp("shim"))
-    except EnvironmentLacks as lack:
-        pytest.skip(str(lack))
-
-
-@pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The default synthetic llama."""
     return synthetic.ensure(synthetic.parse("synth:llama"), tmp_path_factory.mktemp("models"))
@@ -46,18 +35,19 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def vulkan(server: Path, shader_cache: Path) -> dict[str, str]:
     """The environment in which this server sees a Vulkan device (lavapipe), with a shader cache that is kept."""
-    if not _lists_vulkan(server):
-        pytest.skip("no Vulkan device: `apt install mesa-vulkan-drivers` brings one that runs on the CPU")
-    return {"GGML_VK_VISIBLE_DEVICES": "0", "MESA_SHADER_CACHE_DIR": str(shader_cache)}
+    env = {"GGML_VK_VISIBLE_DEVICES": "0", "MESA_SHADER_CACHE_DIR": str(shader_cache)}
+    status, told = _listed(server, shader_cache)
+    if "Vulkan0" not in told:
+        pytest.skip(
+            "no Vulkan device: `apt install mesa-vulkan-drivers` brings one that runs on the CPU; "
+            f"--list-devices ended with {status}: {told[-200:]!r}"
+        )
+    return env
 
 
 @lru_cache(maxsize=8)
-def _lists_vulkan(server: Path) -> bool:
-    listed = subprocess.run(
-        [str(server), "--list-devices"],
-        env={**os.environ, "GGML_VK_VISIBLE_DEVICES": "0"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    return "Vulkan0" in listed.stdout + listed.stderr
+def _listed(server: Path, shader_cache: Path) -> tuple[int, str]:
+    """How the listing of devices ended, and what it said."""
+    env = {**os.environ, "GGML_VK_VISIBLE_DEVICES": "0", "MESA_SHADER_CACHE_DIR": str(shader_cache)}
+    listed = subprocess.run([str(server), "--list-devices"], env=env, capture_output=True, text=True, timeout=240)
+    return listed.returncode, (listed.stdout + listed.stderr).strip()

@@ -23,6 +23,9 @@ PATIENCE = 120.0
 HANG_SECONDS = 1.0
 """A server that shall hang does so when it lives this long after its fault has struck."""
 
+IDLE_SECONDS = 10.0
+"""At most so long is waited for a server that has answered to be idle; one that a fault has hurt may never be."""
+
 
 def servers() -> list[Path]:
     """The real servers on this machine: $STILLRUNS_LLAMA_SERVER, PATH or the wheel; then $STILLRUNS_MORE_SERVERS
@@ -85,6 +88,9 @@ def live(
             while asking.is_alive() and not over():
                 asking.join(0.05)
         seen.hung = child.poll() is None and not seen.ready
+        over = _Over(fault_log if hangs else None, IDLE_SECONDS)
+        while seen.ready and not _idle(child, folder / "server.log") and not over():
+            time.sleep(0.02)
         child.terminate()
         over = _Over(fault_log if hangs else None, patience)
         while child.poll() is None and not over():
@@ -142,6 +148,19 @@ def _marked(marker: str) -> list[int]:
 
 def _no_core() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _idle(child: subprocess.Popen[bytes], log: Path) -> bool:
+    """Whether the server has ended, or waits for requests again after one.
+
+    llama-server's handler of SIGTERM takes the lock of its queue, on the thread that may hold it just then: a server
+    that is told to end while it tidies up after an answer may never end. In its wait that lock is free.
+    """
+    try:
+        state = Path(f"/proc/{child.pid}/stat").read_bytes().rpartition(b")")[2].split()[:1]
+    except OSError:
+        return True
+    return child.poll() is not None or (state == [b"S"] and log.read_bytes().count(b"all slots are idle") > 1)
 
 
 def _ready(child: subprocess.Popen[bytes], port: int, over: _Over) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stillruns.act.shim import build, faults
+from stillruns.act.shim import build, faults, preloading
 from stillruns.errors import EnvironmentLacks
 
 
@@ -100,6 +100,24 @@ def test_environment() -> None:
     assert env == {"LD_PRELOAD": "/x/libstillruns_fault.so:/y.so", "STILLRUNS_FAULT": "load:segv"}
     with pytest.raises(EnvironmentLacks, match="without spaces"):
         faults.environment("load:segv", Path("/a folder/x.so"))
+
+
+def test_a_folder_with_blanks(tmp_path: Path) -> None:
+    """A library in a folder whose name LD_PRELOAD cannot hold is loaded through a link, which does not stay; one that
+    needs no link has none."""
+    folder = tmp_path / "a folder: mine"
+    folder.mkdir()
+    try:
+        library = build.build(None, folder)
+    except EnvironmentLacks as lack:
+        pytest.skip(str(lack))
+    with preloading.reachable(library) as path:
+        env = {**os.environ, **faults.environment("decode", path)}
+        done = subprocess.run(["/bin/true"], env=env, capture_output=True, text=True, timeout=120)
+        with preloading.reachable(path) as same:
+            assert same == path and path.samefile(library)
+    assert done.returncode == 64 and "expected PHASE:KIND" in done.stderr
+    assert not os.path.lexists(path) and not path.parent.exists() and library.is_file()
 
 
 ALLOCATION = (

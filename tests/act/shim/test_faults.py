@@ -13,6 +13,7 @@ import pytest
 from dying_server import Life, live, marked
 
 from judge_samples import died, exchange, record
+from real_parts import need_room
 from stillruns.act.models import synthetic
 from stillruns.act.shim import faults
 from stillruns.act.shim.faults import FAULTS, Fault
@@ -214,6 +215,7 @@ def test_a_named_vulkan_function(
 @pytest.mark.slow
 def test_a_whole_flood(server: Path, shim: Path, model: Path, tmp_path: Path) -> None:
     """By default it is 200 MB."""
+    need_room(tmp_path, 512)
     seen = live(server, model, tmp_path, faults.environment("decode:flood", shim))
     assert seen.end == "exit 0"
     assert len(seen.log) > 200 << 20

@@ -31,9 +31,19 @@ def test_lock_files_go_with_the_tool(tmp_path: Path, monkeypatch: pytest.MonkeyP
     found = tools.apart(LiveCommands(), (NAME,))
     assert not lock.exists()
     if found.absence is not None:
-        assert found.absence.reason is AbsenceReason.NO_PERMISSION
+        assert found.absence.reason in (AbsenceReason.NO_PERMISSION, AbsenceReason.NOT_COLLECTED)
         pytest.skip(found.absence.detail)
     assert found.argv == (NAME,) and found.text == "made 1\n"
+
+
+def test_without_unshare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tool that is there is not said to be missing where what would keep its files apart is."""
+    (tmp_path / NAME).write_text("#!/bin/sh\necho made\n")
+    (tmp_path / NAME).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = tools.apart(LiveCommands(), (NAME,))
+    assert found.absence is not None and found.absence.reason is AbsenceReason.NOT_COLLECTED
+    assert found.absence.detail.startswith(f"{NAME} was not run:") and "unshare" in found.absence.detail
 
 
 def test_not_installed() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from stillruns.act.shim import preloading
 from stillruns.errors import EnvironmentLacks
 from stillruns.model.outcome import OutcomeKind
 from stillruns.model.phase import Phase
@@ -187,11 +188,11 @@ def environment(
 ) -> dict[str, str]:
     """What the server's environment needs for `fault` (`decode:segv`, `decode:segv:5`, `symbol=NAME:KIND:N`).
 
-    `shim` is what build.build returned, `preload` what LD_PRELOAD holds already, `log` where the library notes that
-    it struck (never shown to whoever judges), `device` says that the memory to refuse is a device's. EnvironmentLacks
-    when LD_PRELOAD cannot hold the path.
+    `shim` is what build.build returned (preloading.reachable gives a path that always fits), `preload` what
+    LD_PRELOAD holds already, `log` where the library notes that it struck (never shown to whoever judges), `device`
+    says that the memory to refuse is a device's. EnvironmentLacks when LD_PRELOAD cannot hold the path.
     """
-    if any(separator in str(shim) for separator in " :"):
+    if not preloading.holds(shim):
         raise EnvironmentLacks(f"LD_PRELOAD cannot hold the path {shim}: use a folder without spaces and colons")
     env = {"LD_PRELOAD": f"{shim}:{preload}" if preload else str(shim), "STILLRUNS_FAULT": fault}
     if device:

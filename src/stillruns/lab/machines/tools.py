@@ -34,6 +34,9 @@ def apart(commands: LiveCommands, argv: tuple[str, ...]) -> RawCommand:
         return RawCommand(argv, absence=Absence(AbsenceReason.NOT_INSTALLED, f"{argv[0]} is not installed"))
     rights = () if os.geteuid() == 0 else ("-r",)
     done = commands.run(("unshare", *rights, "-m", "sh", "-c", _OWN_SHM, "sh", *argv))
+    if done.absence is not None and done.absence.reason is AbsenceReason.NOT_INSTALLED:
+        why = f"{argv[0]} was not run: it leaves lock files, and unshare, which keeps them apart, is not installed"
+        return RawCommand(argv, absence=Absence(AbsenceReason.NOT_COLLECTED, why, "apt install util-linux"))
     if done.absence is None and (done.status == 77 or b"unshare:" in done.stderr):
         why = f"{argv[0]} was not run: it leaves lock files, and this machine permits no /dev/shm apart"
         return RawCommand(argv, absence=Absence(AbsenceReason.NO_PERMISSION, why))
