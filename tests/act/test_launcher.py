@@ -191,3 +191,21 @@ def test_what_lost_its_first_thread_alone_is_swept(tmp_path: Path) -> None:
         assert server.wait(120)
     assert server.end is not None and server.end.status == 0 and server.orphans_killed == 1
     assert launcher.over(int((tmp_path / "out").read_text()))
+
+
+def processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    return int(fields[11]) / os.sysconf("SC_CLK_TCK")
+
+
+def test_rest(tmp_path: Path) -> None:
+    """A server that never sleeps is waited for as long as is allowed, one that does until it does."""
+    with supervised([sys.executable, "-I", "-S", "-c", "while True: pass"], tmp_path) as server:
+        assert wait_until(lambda: processor_seconds(server.pid) > 0.3)  # by now it is past its start
+        began = time.monotonic()
+        server.rest(0.1)
+        assert time.monotonic() - began >= 0.1
+    with supervised([sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"], tmp_path) as server:
+        began = time.monotonic()
+        server.rest(120.0)
+        assert time.monotonic() - began < 120.0

@@ -26,6 +26,8 @@ DRAIN = 2.0
 """Seconds to read on when the server has ended but something still holds its pipes."""
 HUNG_GRACE = 5.0
 """Most seconds that a server which already missed a deadline gets between SIGTERM and SIGKILL."""
+REST = 0.5
+"""Most seconds that a server which has answered gets to come to rest before SIGTERM."""
 MOST_MAPS = 8
 """Processes of one trial whose maps are read."""
 MOST_COMMANDS = 256
@@ -230,6 +232,7 @@ class Life:
             server.wait_if_dying(1.0)
         if server.alive():
             self._look_at_maps(server)
+            server.rest(REST)
 
     def _look_at_maps(self, server: Supervised) -> None:
         """Keep the newest maps of the server and what runs below it, and every shared object ever seen."""

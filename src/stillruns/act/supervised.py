@@ -186,6 +186,20 @@ class Supervised:
     def _dying(self) -> bool:
         return processes.core_dumping(self.pid) or processes.leaving(self.pid)
 
+    def rest(self, most: float) -> None:
+        """Wait until the server's first thread sleeps, at most so many seconds.
+
+        llama-server's handler of SIGTERM takes the lock of its task queue (server_queue::terminate, b11434); on the
+        thread that holds it just then, tidying up after an answer, it waits for itself for ever. In its sleep the
+        lock is free.
+        """
+        deadline = time.monotonic() + most
+        while self.alive() and time.monotonic() < deadline:
+            stat = processes.state_and_parent(self.pid)
+            if stat is None or stat[0] != "R":
+                return
+            self.wait(0.001)
+
     def stop(self, grace: float) -> bool:
         """SIGTERM to the server's group, SIGKILL after `grace` seconds. True when SIGTERM was enough (or it had ended
         by itself)."""
