@@ -435,3 +435,16 @@ def test_a_long_command_is_cut_and_says_so(tmp_path: Path) -> None:
     """60 lines hold, the block is closed, and how much is missing is told."""
     told = document(tmp_path / "s", "sh", "-c", "exit 4", *["x" * 200] * 40)
     assert "characters more)" in told["markdown"]
+
+
+def test_the_same_command_at_once(tmp_path: Path) -> None:
+    """A command that fails at once, again and again and by several hands: each run has an id of its own."""
+    store = tmp_path / "s"
+    argv = [*PROGRAM, "run", "--json", "--store", store, "--", "false"]
+    children = [subprocess.Popen(argv, stdout=subprocess.PIPE, env=environment()) for _ in range(3)]
+    documents = [json.loads(child.communicate()[0]) for child in children]
+    documents += [document(store, "false") for _ in range(2)]
+    trials = {told["trial"] for told in documents}
+    assert len(trials) == 5
+    assert all(stillruns("show", trial, "--store", store).returncode == 0 for trial in trials)
+    assert stillruns("verify", "--store", store).returncode == 0

@@ -10,6 +10,7 @@ import pytest
 from store_helpers import python, start
 
 from stillruns.errors import StoreBusy, StoreError
+from stillruns.store.ids import RUN_ID
 from stillruns.store.opening import open_store
 
 HOLDER = """
@@ -22,6 +23,17 @@ with store.hold("r"):
     store.put_bytes(b"unfinished")
     print("held", flush=True)
     time.sleep(100)
+"""
+
+
+BEGINNER = """
+import sys
+from pathlib import Path
+from stillruns.store.opening import open_store
+store = open_store(Path(sys.argv[1]))
+with store.writer() as writer, store.new_run(sys.argv[2]) as run:
+    writer.append("run_started", run, {})
+    print(run, flush=True)
 """
 
 
@@ -45,6 +57,28 @@ def test_hold(tmp_path: Path) -> None:
         pass
     with pytest.raises(StoreError, match="cannot be the name"), store.hold("../r"):
         pass
+
+
+def test_new_runs_share_no_id(tmp_path: Path) -> None:
+    """Two of one spec in one process, then three that begin at once in processes of their own: five ids, though all
+    fall into few seconds; while one is held nobody else gets its id, and an id that was never used is free again."""
+    path = tmp_path / "s"
+    store = open_store(path)
+    sha256 = "sha256:" + "5" * 64
+    found = []
+    with store.writer() as writer:
+        for _ in range(2):
+            with store.new_run(sha256) as run:
+                found.append(run)
+                with pytest.raises(StoreBusy), store.hold(run):
+                    pass
+                writer.append("run_started", run, {})
+    children = [start("-c", BEGINNER, path, sha256) for _ in range(3)]
+    for child in children:
+        with child:
+            assert child.stdout is not None
+            found.append(child.stdout.read().decode().strip())
+    assert len({*found}) == 5 and all(RUN_ID.match(run) for run in found), found
 
 
 def test_stale_spool(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timezone
 from types import FrameType
 
 import msgspec
@@ -36,7 +35,7 @@ from stillruns.model.spec import DEFAULT_PROMPT, Timeouts
 from stillruns.model.stops import STOPS
 from stillruns.model.trial import TrialRecord
 from stillruns.redact.environment import listed
-from stillruns.store.ids import run_id, spec_digest
+from stillruns.store.ids import spec_digest
 from stillruns.store.journal import Writer
 from stillruns.store.store import Store
 from stillruns.store.view import encode_trial
@@ -81,9 +80,8 @@ def run(
         "host": once_told.described(),
     }
     spec = {"argv": list(argv), "added": added}
-    identity = run_id(datetime.now(timezone.utc), spec_digest(spec))
-    name = f"{identity}.0001"
-    with store.writer() as writer, store.hold(identity):
+    with store.writer() as writer, store.new_run(spec_digest(spec)) as identity:
+        name = f"{identity}.0001"
         with _until_stopped() as stop:  # from the first record to the trial's last: neither is left without the other
             writer.append("run_started", identity, {**body, "spec": spec, "spec_sha256": spec_digest(spec)})
             writer.append("trial_started", identity, {"trial": name, "cell": "once", "index": 0})

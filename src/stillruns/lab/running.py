@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from datetime import datetime, timezone
+from contextlib import ExitStack
 
 import msgspec
 
@@ -28,7 +28,6 @@ from stillruns.model.outcome import OutcomeKind
 from stillruns.model.run_result import RunResult
 from stillruns.model.spec import Timeouts
 from stillruns.model.trial import TrialRecord
-from stillruns.store.ids import run_id
 from stillruns.store.journal import Writer
 from stillruns.store.store import Store
 from stillruns.store.view import encode_trial
@@ -196,9 +195,9 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool, for
         progress.note(f"a process left over from trial {orphan.trial} (pid {orphan.pid}) {fate}")
     identity = _unfinished(prepared, store, new=new)
     resumed = identity is not None
-    with store.writer() as writer:
+    with store.writer() as writer, ExitStack() as held:
         if identity is None:
-            identity = run_id(datetime.now(timezone.utc), prepared.spec.sha256)
+            identity = held.enter_context(store.new_run(prepared.spec.sha256))
             changed = freezing.changed(store, prepared.spec)
             first = opening_record(prepared)
             known = floors.recall(store, floors.checked_models(first)) if prepared.spec.check else ()
@@ -209,22 +208,23 @@ def _run(prepared: Prepared, store: Store, progress: Progress, *, new: bool, for
                 writer.append(freezing.RECORD, identity, freezing.record(prepared.spec))
             for sentence in freezing.warnings({"changed_hypotheses": changed}):
                 progress.note(sentence)
-        with store.hold(identity):
-            job = Run(prepared, store, writer, identity, progress)
-            if resumed and job.complete:
-                progress.note(f"run {identity} of this spec is complete already; --new runs it again")
-                ended = any(True for _ in store.records(run=identity, kind="run_ended"))
-                return judged_run(opening(store, identity), job.judged) if ended else _end(job)
-            _report_interrupted(job)
-            if resumed:
-                progress.note(f"going on with run {identity}: {_whole(job)} trials are there already")
-            try:
-                job.go_on()
-            except KeyboardInterrupt as stop:
-                by = stopped_by(stop)
-                writer.append("run_paused", identity, {"reason": by})
-                raise Interrupted(_stopped(job, by, new=new, form=form), identity) from None
-            return _end(job)
+        else:
+            held.enter_context(store.hold(identity))
+        job = Run(prepared, store, writer, identity, progress)
+        if resumed and job.complete:
+            progress.note(f"run {identity} of this spec is complete already; --new runs it again")
+            ended = any(True for _ in store.records(run=identity, kind="run_ended"))
+            return judged_run(opening(store, identity), job.judged) if ended else _end(job)
+        _report_interrupted(job)
+        if resumed:
+            progress.note(f"going on with run {identity}: {_whole(job)} trials are there already")
+        try:
+            job.go_on()
+        except KeyboardInterrupt as stop:
+            by = stopped_by(stop)
+            writer.append("run_paused", identity, {"reason": by})
+            raise Interrupted(_stopped(job, by, new=new, form=form), identity) from None
+        return _end(job)
 
 
 def stopped_by(stop: KeyboardInterrupt) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
 
-from stillruns.errors import StoreDamaged
+from stillruns.errors import StoreBusy, StoreDamaged
 from stillruns.model.hint import hint
 from stillruns.store.blobs import Blob, Blobs
 from stillruns.store.chains import Bad, Good, walk
 from stillruns.store.disk import doing
+from stillruns.store.ids import run_id
 from stillruns.store.index import Index, witness
 from stillruns.store.journal import Writer
 from stillruns.store.record import ChainHead, Record, RecordLine
@@ -120,6 +123,29 @@ class Store:
         with doing("create a folder in", self.path):
             (self.path / "locks").mkdir(exist_ok=True)
         return hold_run(self.path / "locks", run)
+
+    @contextmanager
+    def new_run(self, spec_sha256: str) -> Iterator[str]:
+        """The id of a run that begins now, kept to this process as `hold` does it.
+
+        An id has whole seconds: where a run of this spec began in this second, here or in another process, the next
+        second is waited for, so that two runs never share an id.
+        """
+        with ExitStack() as stack:
+            while True:
+                now = datetime.now(timezone.utc)
+                run = run_id(now, spec_sha256)
+                with suppress(StoreBusy):
+                    stack.enter_context(self.hold(run))
+                    if not self._has(run):
+                        break
+                    stack.close()
+                time.sleep(1.0 - now.microsecond / 1e6)
+            yield run
+
+    def _has(self, run: str) -> bool:
+        self._index.refresh()
+        return any(run in facts.runs for _, facts in self._index.files.values())
 
     def spool(self, trial: str) -> Path:
         """A new, empty, private folder for a running trial's capture files. It goes with this process at the latest:
