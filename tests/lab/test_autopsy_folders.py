@@ -134,6 +134,8 @@ def test_a_folder_of_sources_and_prose_tells_no_incident(tmp_path: Path) -> None
     texts = [note.text for note in found.warnings if note.kind == "input"]
     assert any(text.startswith("3 files in ") and "test_x.py" in text and "name one" in text for text in texts)
     assert any(text.startswith("of 1 pages in Markdown") and "page.md" in text for text in texts)
+    (tmp_path / "with-its-script.log").write_text(f"#!/bin/sh\nllama-server -m x.gguf\n{CRASH}")
+    assert read(str(tmp_path)).incidents
     assert read(str(tmp_path / "src" / "test_x.py")).incidents and read(str(tmp_path / "page.md")).incidents
 
 

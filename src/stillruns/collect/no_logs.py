@@ -32,6 +32,8 @@ _BEGINS = re.compile(
     rb"(?:\xef\xbb\xbf)?\s{0,20}(?:#!/|<!DOCTYPE |<html|<\?xml |[0-9a-f]{32,128} [ *]\S)", re.IGNORECASE
 )
 """A script, a page, a list of digests."""
+_LOGS = frozenset((".log", ".out", ".err"))
+"""Ends of names that say what it is, whatever stands first: a script, say, before what it printed."""
 
 
 @dataclass
@@ -49,4 +51,5 @@ def is_one(path: Path, head: bytes) -> bool:
     """Whether a file that a folder holds is no log. `head` are its first bytes; Markdown is another question."""
     if path.suffix.lower() in MARKDOWN:
         return False
-    return path.suffix.lower() in _OTHERS or bool(_NAMES.match(path.name)) or bool(_BEGINS.match(head))
+    end = path.suffix.lower()
+    return end in _OTHERS or bool(_NAMES.match(path.name)) or (end not in _LOGS and bool(_BEGINS.match(head)))
