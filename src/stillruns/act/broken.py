@@ -21,10 +21,10 @@ _PLAIN: tuple[tuple[type[BaseException], str], ...] = (
     (ConnectionResetError, "the connection was reset"),
     (ConnectionAbortedError, "the connection was aborted"),
     (BrokenPipeError, "the connection was closed while the request was sent"),
-    (urllib3.exceptions.IncompleteRead, "the connection was closed in the middle of the answer"),
     (http.client.IncompleteRead, "the connection was closed in the middle of the answer"),
 )
-"""Exact before general: `RemoteDisconnected` is a ConnectionResetError too."""
+"""Exact before general: `RemoteDisconnected` is a ConnectionResetError too. urllib3's IncompleteRead is one of
+http.client's."""
 
 _WRAPPERS = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.InvalidChunkLength)
 """Classes that say less than what they wrap: the first is a ConnectTimeoutError even where nothing timed out, the

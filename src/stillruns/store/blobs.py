@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 
-from stillruns.errors import StoreDamaged, StoreError
-from stillruns.model.hint import hint
-from stillruns.store.disk import doing, sync_paths, write_all
+from stillruns.errors import StoreError
+from stillruns.store.disk import damaged, doing, sync_paths, write_all
 from stillruns.store.ids import DIGEST, sha256_of
 
 _CHUNK = 1024 * 1024
@@ -79,7 +78,7 @@ class Blobs:
         with doing("read the blob", path):
             data = path.read_bytes()
         if sha256_of(data) != sha256:
-            raise StoreDamaged(f"the blob {path} does not match its name; run `{hint('verify')}` to see all damage.")
+            raise damaged(f"the blob {path} does not match its name")
         return data
 
     def put_bytes(self, data: bytes) -> Blob:

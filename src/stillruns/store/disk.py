@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from stillruns.errors import StoreError
+from stillruns.errors import StoreDamaged, StoreError
 from stillruns.model.hint import hint
 
 SYNC_THREADS = 8
@@ -39,6 +39,11 @@ def store_error(error: OSError, what: str, where: Path | str) -> StoreError:
     why, todo = _SENTENCES.get(error.errno or 0, (os.strerror(error.errno or errno.EIO), "see what the path is"))
     todo = todo or f"run `{hint('verify')}` to see what else is missing"
     return StoreError(f"cannot {what} {where}: {why}; {todo}.")
+
+
+def damaged(what: str) -> StoreDamaged:
+    """One sentence for damage of which a reader meets the first: `what` is wrong, and how to see the rest."""
+    return StoreDamaged(f"{what}; run `{hint('verify')}` to see all damage.")
 
 
 @contextmanager

@@ -19,10 +19,8 @@ from pathlib import Path
 
 import msgspec
 
-from stillruns.errors import StoreDamaged
-from stillruns.model.hint import hint
 from stillruns.store.chains import Bad, Good, JournalFile, journal_files, walk
-from stillruns.store.disk import doing
+from stillruns.store.disk import damaged, doing
 from stillruns.store.ids import sha256_of
 from stillruns.store.record import ChainHead, RecordLine
 
@@ -165,12 +163,10 @@ def _connected(before: tuple[JournalFile, FileFacts] | None, file: JournalFile, 
     if file.number == 1 or facts.head is None:
         return
     if before is None or before[0].writer != file.writer or before[0].number != file.number - 1:
-        raise StoreDamaged(f"{file.where}: the file before it is missing; run `{hint('verify')}` to see all damage.")
+        raise damaged(f"{file.where}: the file before it is missing")
     head = before[1].head
     if head is None or head.sha256 != facts.first_prev:
-        raise StoreDamaged(
-            f"{file.where} does not follow the end of {before[0].where}; run `{hint('verify')}` to see all damage."
-        )
+        raise damaged(f"{file.where} does not follow the end of {before[0].where}")
 
 
 @contextmanager

@@ -11,11 +11,10 @@ from pathlib import Path
 from threading import Lock
 from types import TracebackType
 
-from stillruns.errors import StoreBusy, StoreDamaged
-from stillruns.model.hint import hint
+from stillruns.errors import StoreBusy
 from stillruns.store.blobs import Blob, Blobs
 from stillruns.store.chains import Bad, Good, walk
-from stillruns.store.disk import doing
+from stillruns.store.disk import damaged, doing
 from stillruns.store.ids import run_id
 from stillruns.store.index import Index, witness
 from stillruns.store.journal import Writer
@@ -79,10 +78,7 @@ class Store:
         for file in list(self._index.files_of(run, kind)):
             for step in walk(file):
                 if isinstance(step, Bad):
-                    raise StoreDamaged(
-                        f"{self.path / file.where} at byte {step.offset}: {step.what}; "
-                        f"run `{hint('verify')}` to see all damage."
-                    )
+                    raise damaged(f"{self.path / file.where} at byte {step.offset}: {step.what}")
                 if isinstance(step, Good) and run in (None, step.line.run) and kind in (None, step.line.kind):
                     yield step.line
 

@@ -18,6 +18,8 @@ import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stillruns.act.processes import state_and_parent
+
 PATIENCE = 120.0
 """Seconds for what a server does in a tenth of one: never reached, however slow the machine is."""
 HANG_SECONDS = 1.0
@@ -156,11 +158,12 @@ def _idle(child: subprocess.Popen[bytes], log: Path) -> bool:
     llama-server's handler of SIGTERM takes the lock of its queue, on the thread that may hold it just then: a server
     that is told to end while it tidies up after an answer may never end. In its wait that lock is free.
     """
-    try:
-        state = Path(f"/proc/{child.pid}/stat").read_bytes().rpartition(b")")[2].split()[:1]
-    except OSError:
-        return True
-    return child.poll() is not None or (state == [b"S"] and log.read_bytes().count(b"all slots are idle") > 1)
+    stat = state_and_parent(child.pid)
+    return (
+        stat is None
+        or child.poll() is not None
+        or (stat[0] == "S" and log.read_bytes().count(b"all slots are idle") > 1)
+    )
 
 
 def _ready(child: subprocess.Popen[bytes], port: int, over: _Over) -> bool:
